@@ -136,7 +136,7 @@ def test_an_estimate_knows_what_is_left_out(
     chosen = ("--problems", problems, "--min-quality", "0.4", "--cards", cards, "--dry-run")
     done = sandrl(*words, *chosen)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Problems: 2 of 4 problems are left out; ")
+    assert done.stdout.startswith("Quality: 2 of 4 problems are left out; ")
     document = json.loads(sandrl(*words, *chosen, "--json").stdout)
     assert document["left_out_problems"] == 2
     if words[0] != "art":

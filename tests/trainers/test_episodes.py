@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from sandrl.config.words import ToolSet  # noqa: E402
 from sandrl.problems import Problem, load_problems  # noqa: E402
 from sandrl.rewards import Judge, RewardFunction, ScoreOptions, VerdictCache  # noqa: E402
 from sandrl.rollouts.calls import tool_schemas  # noqa: E402
-from sandrl.rollouts.sandbox import LOST, JobSandboxes  # noqa: E402
+from sandrl.rollouts.sandbox import LOST, EpisodeSandbox, JobSandboxes  # noqa: E402
 from sandrl.rollouts.shared_job import SharedJob  # noqa: E402
 from sandrl.rollouts.task_tools import TASK_TOOLS  # noqa: E402
 from sandrl.rollouts.tools import TOOLS  # noqa: E402
@@ -104,17 +105,20 @@ def _as_json(arguments: str) -> str:
     return arguments
 
 
+Workshop = Callable[[str], EpisodeSandbox]
+
+
 @pytest.fixture
-def workshop() -> Iterator[JobSandboxes]:
+def workshop() -> Iterator[Workshop]:
     connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=300) as job:
-        yield JobSandboxes(job, timeout_seconds=TIMEOUT_SECONDS)
+        yield partial(EpisodeSandbox, JobSandboxes(job), timeout_seconds=TIMEOUT_SECONDS)
 
 
 Ended = tuple[list[dict[str, Any]], Environment]
 
 
-def played(says: Sequence[str], max_calls: int, workshop: JobSandboxes, directory: Path) -> list[Ended]:
+def played(says: Sequence[str], max_calls: int, workshop: Workshop, directory: Path) -> list[Ended]:
     """Trains one step on two episodes; returns the conversation of each, and its environment as rewards see it."""
     ended: list[Ended] = []
 
@@ -169,7 +173,7 @@ def observations(completion: Sequence[dict[str, Any]]) -> list[str]:
     return [each["content"] for each in completion if each["role"] == "tool"]
 
 
-def test_every_observation_is_the_one_that_is_expected_everywhere(workshop: JobSandboxes, tmp_path: Path) -> None:
+def test_every_observation_is_the_one_that_is_expected_everywhere(workshop: Workshop, tmp_path: Path) -> None:
     script = [*SUBMITTED, AFTER]
     ended = played([*map(message, script), "Done."], 100, workshop, tmp_path)
     assert len(ended) == 2
@@ -179,7 +183,7 @@ def test_every_observation_is_the_one_that_is_expected_everywhere(workshop: JobS
     assert rewards(ended) == [1.0, 1.0]
 
 
-def test_calls_are_counted_as_everywhere(workshop: JobSandboxes, tmp_path: Path) -> None:
+def test_calls_are_counted_as_everywhere(workshop: Workshop, tmp_path: Path) -> None:
     for completion, environment in played([*map(message, SPENT), "Done."], MOST_CALLS, workshop, tmp_path):
         assert observations(completion) == told(SPENT)
         assert (environment.toolbox.end, environment.toolbox.calls) == ("no tool calls left", MOST_CALLS)
@@ -187,7 +191,7 @@ def test_calls_are_counted_as_everywhere(workshop: JobSandboxes, tmp_path: Path)
 
 
 @pytest.mark.parametrize("said", ["I cannot do that.", '<tool_call>\n{"name": "execute_code", "argu\n</tool_call>'])
-def test_a_message_in_which_no_call_can_be_read_is_the_last(said: str, workshop: JobSandboxes, tmp_path: Path) -> None:
+def test_a_message_in_which_no_call_can_be_read_is_the_last(said: str, workshop: Workshop, tmp_path: Path) -> None:
     for completion, environment in played([said], 4, workshop, tmp_path):
         assert environment.toolbox.end is None
         assert episode_end(message_rows([], completion)) == "no tool calls"
@@ -204,7 +208,7 @@ class KillsTheDaemon(tuple[str, ...]):
         return super().__getitem__(turn)
 
 
-def test_an_episode_whose_daemon_is_killed_goes_on_with_its_files(workshop: JobSandboxes, tmp_path: Path) -> None:
+def test_an_episode_whose_daemon_is_killed_goes_on_with_its_files(workshop: Workshop, tmp_path: Path) -> None:
     append = {"code": "open('log', 'a').write('x'); print(len(open('log').read()))"}
     calls = [*[Call("execute_code", json.dumps(append), "")] * 3, Call("submit_solution", json.dumps(RIGHT), "")]
     says = KillsTheDaemon([*(message([call]) for call in calls), "Done."])
@@ -214,9 +218,7 @@ def test_an_episode_whose_daemon_is_killed_goes_on_with_its_files(workshop: JobS
     assert rewards(ended) == [1.0, 1.0]
 
 
-def test_an_episode_whose_sandbox_is_lost_has_no_reward_whatever_it_submits(
-    workshop: JobSandboxes, tmp_path: Path
-) -> None:
+def test_an_episode_whose_sandbox_is_lost_has_no_reward_whatever_it_submits(workshop: Workshop, tmp_path: Path) -> None:
     with Assassin() as assassin:
         kill = Call("execute_code", json.dumps({"code": assassin.code}), LOST)
         submit = Call("submit_solution", json.dumps(RIGHT), LOST)
@@ -227,7 +229,7 @@ def test_an_episode_whose_sandbox_is_lost_has_no_reward_whatever_it_submits(
 
 
 @pytest.mark.parametrize("tool_set", ToolSet)
-def test_chat_templates_are_told_of_the_tools_what_endpoints_are(tool_set: ToolSet, workshop: JobSandboxes) -> None:
+def test_chat_templates_are_told_of_the_tools_what_endpoints_are(tool_set: ToolSet, workshop: Workshop) -> None:
     environment = environment_factory(workshop, tool_set, 1)()
     own = {"reset", "toolbox", "submission", "loss"}
     schemas = {schema["name"]: schema for schema in tool_schemas(TOOLS[tool_set])}

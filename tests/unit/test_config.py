@@ -138,6 +138,10 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
     def possible(chosen: dict[str, Any]) -> Config:
         if "cache" in chosen and not chosen["caching"]:
             chosen["cache"] = None
+        if chosen.get("trajectories") is not None:
+            chosen["min_quality"] = None
+        if chosen.get("min_quality") is None and "cards" in chosen:
+            chosen["cards"] = None
         if chosen.get("batch_size") is not None and not issubclass(model, EvalConfig):
             chosen["batch_size"] = chosen["samples"] * max(1, chosen["batch_size"] // chosen["samples"])
         if "eval_every" in chosen and not chosen["eval_problems"]:

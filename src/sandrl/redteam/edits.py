@@ -24,7 +24,24 @@ _JSON = (".json", ".jsonl", ".ndjson", ".geojson", ".ipynb")
 _PROSE = (".md", ".rst", ".adoc", ".log", ".html", ".xml", ".svg")
 _TABLES = (".csv", ".tsv")
 _WITH_SLASHES = (
-    *(".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".cu", ".metal", ".m", ".mm", ".rs", ".go", ".js", ".mjs"),
+    *(
+        ".c",
+        ".h",
+        ".i",
+        ".cc",
+        ".cpp",
+        ".cxx",
+        ".hh",
+        ".hpp",
+        ".cu",
+        ".metal",
+        ".m",
+        ".mm",
+        ".rs",
+        ".go",
+        ".js",
+        ".mjs",
+    ),
     *(".ts", ".tsx", ".jsx", ".java", ".kt", ".scala", ".swift", ".cs", ".php", ".zig", ".dart", ".v"),
 )
 _WITH_HASHES = (".py", ".rb", ".pl", ".r", ".jl", ".awk", ".tcl", ".ex", ".nim", ".cmake", ".mk")
@@ -197,9 +214,10 @@ def _data(ending: str, text: str) -> list[tuple[str, list[_Span]]]:
         rest = [("value", cells), ("swapped", _swaps(text)[1:])]  # not a header with its first row
     elif ending not in _PROSE:
         values = _rotations(_VALUE, text, comments)
-        is_list = not values
-        values = values or _rotations(_ITEM, text, comments)
-        if not values and len(text.split()) <= _FEW_WORDS:
+        is_list = _VALUE.search(text) is None
+        if is_list:
+            values = _rotations(_ITEM, text, comments)
+        if is_list and not values and len(text.split()) <= _FEW_WORDS:
             values = _rotations(_WORD, text, comments)
         rest = [("value", values), ("boolean", _replaced(_BOOLEAN, text, comments))]
         rest += [("swapped", _swaps(text))] if is_list else []

@@ -75,7 +75,7 @@ class SandboxEstimate:
     @property
     def lines(self) -> list[str]:
         summary = "" if self.quality is None else self.quality.summary
-        return [*([f"Problems: {summary}"] if summary else []), *self._sandbox_lines]
+        return [*([f"Quality: {summary}"] if summary else []), *self._sandbox_lines]
 
     @property
     def _sandbox_lines(self) -> list[str]:

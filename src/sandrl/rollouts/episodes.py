@@ -187,6 +187,8 @@ def play(episode: Episode, model: Player, place: SharedJob, options: EpisodeOpti
         turn = _Tools if episode.problem.task is None else _Task
     try:
         turn(episode, model, place, options).play()
+    except Withdrawn as error:
+        raise Stopped from error
     except (_Lost, EndpointError, InfrastructureError, RuntimeLost) as error:
         episode.end, episode.loss = EpisodeEnd.LOST, str(error)
 
@@ -266,7 +268,7 @@ class _Tools(_Play):
     def play(self) -> None:
         episode, options = self.episode, self.options
         problem = episode.problem
-        toolbox = Toolbox(self.place, problem.task_id, options.tool_set, options.most_calls(problem), problem.image)
+        toolbox = Toolbox(self.place.sandbox(problem), options.tool_set, options.most_calls(problem))
         try:
             while episode.end is None:
                 episode.end = self.turn(toolbox)
@@ -294,8 +296,6 @@ class _Task(_Play):
         try:
             result = self.place.judge(solution, episode.problem, episode.number, agent=self)
         finally:
-            if isinstance(self.error, Withdrawn):
-                raise Stopped from self.error
             if self.error is not None:
                 raise self.error
         spent = episode.seconds["policy"] + episode.seconds["sandbox"]
@@ -328,7 +328,7 @@ class _Task(_Play):
 class _Attempts(_Play):
     def play(self) -> None:
         episode = self.episode
-        sandbox = EpisodeSandbox(self.place, episode.problem.task_id, episode.problem.image)
+        sandbox = self.place.sandbox(episode.problem)
         try:
             while episode.end is None:
                 wrong = self._attempt(sandbox)

@@ -17,7 +17,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol
 
 from sandrl.errors import InfrastructureError
 from sandrl.events import Emit, ExecutionFinished, ignore
@@ -26,7 +25,6 @@ from sandrl.sandboxes import (
     USUAL,
     Command,
     CommandOutcome,
-    Connection,
     Job,
     Launch,
     Shape,
@@ -34,7 +32,7 @@ from sandrl.sandboxes import (
     problem_tag,
 )
 from sandrl.scoring.attempts import MOST_MOVES
-from sandrl.trials.place import RuntimeLost, collected, finished
+from sandrl.trials.place import OfJob, Place, RuntimeLost, collected, finished
 
 HEAD_CHARACTERS, TAIL_CHARACTERS = 1000, 3000
 """How much of a long output is shown: of its beginning, and of its end."""
@@ -59,55 +57,12 @@ show() {{
 (show "$d/out"); (show "$d/err") >&2; rm -rf "$d"; exit $c"""
 
 
-class SandboxSource(Protocol):
-    """Where episodes get their sandboxes.
-
-    Attributes:
-        timeout_seconds: Wall time of one command.
-        emit: Receives an event of every command.
-    """
-
-    timeout_seconds: float
-    emit: Emit
-
-    def run(
-        self, task_id: str, command: Command, within: Launch | None, image: str | None
-    ) -> tuple[Launch, CommandOutcome]:
-        """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
-
-        Args:
-            image: The image that the problem names; None for that of the job.
-
-        Raises:
-            InfrastructureError: If the sandbox failed, not the command; it is gone then.
-            RuntimeLost: If the runtime failed, and the sandbox with it.
-        """
-        ...
-
-    def release(self, launch: Launch) -> None: ...
-
-
-class JobSandboxes:
+class JobSandboxes(OfJob):
     """Where episodes get their sandboxes (a `Place`): one job, which one thread at a time may use."""
 
-    def __init__(self, job: Job, *, timeout_seconds: float = 10.0, emit: Emit = ignore) -> None:
-        self._job = job
+    def __init__(self, job: Job, *, emit: Emit = ignore) -> None:
+        super().__init__(job, emit)
         self._lock = threading.Lock()
-        self.timeout_seconds = timeout_seconds
-        self.emit = emit
-
-    def run(
-        self, task_id: str, command: Command, within: Launch | None, image: str | None
-    ) -> tuple[Launch, CommandOutcome]:
-        shape = USUAL if image is None else Shape(self.find_image(image))
-        return self.launch(command, within=within, tags=(ROLLOUT_TAG, problem_tag(task_id)), shape=shape)
-
-    @property
-    def connection(self) -> Connection:
-        return self._job.connection
-
-    def find_image(self, image: str) -> str:
-        return self._job.with_image(image).result().image
 
     def launch(
         self, command: Command, *, within: Launch | None, tags: Sequence[str], shape: Shape | None = None
@@ -132,12 +87,28 @@ class JobSandboxes:
 
 
 class EpisodeSandbox:
-    """The sandbox of one episode; `loss` says why it was lost, empty if it was not."""
+    """The sandbox of one episode; `loss` says why it was lost, empty if it was not.
 
-    def __init__(self, place: SandboxSource, task_id: str, image: str | None = None) -> None:
+    Args:
+        image: The image that the problem names; None for that of the job.
+        timeout_seconds: Wall time of one command.
+        tags: Further tags of the sandbox.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        task_id: str,
+        image: str | None = None,
+        *,
+        timeout_seconds: float = 10.0,
+        tags: Sequence[str] = (),
+    ) -> None:
         self._place = place
         self._task_id = task_id
         self._image = image
+        self._timeout_seconds = timeout_seconds
+        self._tags = ROLLOUT_TAG, problem_tag(task_id), *tags
         self._launch: Launch | None = None
         # What ran in the sandbox so far, and what a policy has read about it.
         self._past: list[tuple[Command, str]] = []
@@ -150,8 +121,12 @@ class EpisodeSandbox:
         return LOST if outcome is None else observation(outcome)
 
     def outcome(self, *argv: str, stdin: str = "") -> CommandOutcome | None:
-        """Runs a command; returns how it ended, or None if the sandbox was lost."""
-        timeout_seconds = self._place.timeout_seconds
+        """Runs a command; returns how it ended, or None if the sandbox was lost.
+
+        Raises:
+            Withdrawn: If the user asked to stop.
+        """
+        timeout_seconds = self._timeout_seconds
         limited = ("sh", "-c", _LIMITED, "sh", f"{timeout_seconds:g}", *argv)
         command = Command(limited, stdin.encode("utf-8", "backslashreplace"), timeout_seconds + _GRACE_SECONDS)
         while not self.loss:
@@ -174,7 +149,8 @@ class EpisodeSandbox:
         place = self._place
         began = time.monotonic()
         try:
-            self._launch, outcome = place.run(self._task_id, command, self._launch, self._image)
+            shape = USUAL if self._image is None else Shape(place.find_image(self._image))
+            self._launch, outcome = place.launch(command, within=self._launch, tags=self._tags, shape=shape)
         except (InfrastructureError, RuntimeLost) as error:
             place.emit(ExecutionFinished(self._task_id, None, "error", error=str(error)))
             raise

@@ -33,8 +33,8 @@ from sandrl.events.results import ScoredCompletion
 from sandrl.judge.judge import Judge
 from sandrl.models.client import Stopped
 from sandrl.problems import Completion, Problem
-from sandrl.runs import ROLLOUT_TAG
-from sandrl.sandboxes import USUAL, Command, CommandOutcome, Interrupt, Job, Launch, Shape, Withdrawn, problem_tag
+from sandrl.rollouts.sandbox import EpisodeSandbox
+from sandrl.sandboxes import Interrupt, Job, Launch
 from sandrl.scoring.batch import Batch
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
@@ -63,7 +63,7 @@ class SharedJob:
     ) -> None:
         self._job = job
         self._tags = options.tags
-        self.timeout_seconds = timeout_seconds
+        self._timeout_seconds = timeout_seconds
         self.emit = emit
         self._bell = Interrupt()
         context = ScoringContext.of(options, judge, job.connection)
@@ -110,19 +110,11 @@ class SharedJob:
         """Lets trials end that have a machine; those that wait for one, and those to come, end with `Stopped`."""
         self.place.ask(self._batch.withdraw_trials)
 
-    def run(
-        self, task_id: str, command: Command, within: Launch | None, image: str | None
-    ) -> tuple[Launch, CommandOutcome]:
-        """Runs a command in a fresh sandbox, or in one that is kept; raises `Stopped` if nothing is run any more."""
-        shape = USUAL if image is None else Shape(self.place.find_image(image))
-        tags = (ROLLOUT_TAG, problem_tag(task_id), *self._tags)
-        try:
-            return self.place.launch(command, within=within, tags=tags, shape=shape)
-        except Withdrawn as error:
-            raise Stopped from error
-
-    def release(self, launch: Launch) -> None:
-        self.place.release(launch)
+    def sandbox(self, problem: Problem) -> EpisodeSandbox:
+        """A sandbox for an episode on a problem."""
+        return EpisodeSandbox(
+            self.place, problem.task_id, problem.image, timeout_seconds=self._timeout_seconds, tags=self._tags
+        )
 
     def judge(
         self, completion: Completion, problem: Problem, number: int, *, agent: Agent | None = None

@@ -15,7 +15,7 @@ from enum import StrEnum
 from sandrl.config.words import ToolSet
 from sandrl.problems.tasks.task import TaskStep
 from sandrl.rollouts.calls import parse_call
-from sandrl.rollouts.sandbox import LOST, EpisodeSandbox, SandboxSource
+from sandrl.rollouts.sandbox import LOST, EpisodeSandbox
 from sandrl.rollouts.task_tools import TASK_TOOLS, Desk, Submit
 from sandrl.rollouts.tools import TOOLS, NotCopiedError, SubmitSolution
 from sandrl.trials.machine import Machine
@@ -50,10 +50,8 @@ class Toolbox:
         solution: The code that was submitted, the files it needs included; None before.
     """
 
-    def __init__(
-        self, place: SandboxSource, task_id: str, tool_set: ToolSet, max_calls: int, image: str | None = None
-    ) -> None:
-        self._sandbox = EpisodeSandbox(place, task_id, image)
+    def __init__(self, sandbox: EpisodeSandbox, tool_set: ToolSet, max_calls: int) -> None:
+        self._sandbox = sandbox
         self._tools = TOOLS[tool_set]
         self._max_calls = max_calls
         self.calls = 0

@@ -19,7 +19,7 @@ from sandrl.config.words import ToolSet
 from sandrl.problems import Completion, Problem
 from sandrl.rollouts.calls import Call
 from sandrl.rollouts.driven import DrivenEpisode
-from sandrl.rollouts.sandbox import SandboxSource
+from sandrl.rollouts.sandbox import EpisodeSandbox
 from sandrl.rollouts.shared_job import SharedJob
 from sandrl.rollouts.task_tools import TASK_TOOLS
 from sandrl.rollouts.toolbox import EpisodeEnd, Toolbox
@@ -92,14 +92,10 @@ class Environment:
 
 
 def environment_factory(
-    place: SandboxSource, tool_set: ToolSet, max_calls: int, images: Mapping[str, str | None] | None = None
+    sandbox: Callable[[str], EpisodeSandbox], tool_set: ToolSet, max_calls: int
 ) -> Callable[[], Environment]:
-    """What makes the environments of episodes; `images` are those that problems name, by `task_id`."""
-
-    def begin(task_id: str) -> Toolbox:
-        return Toolbox(place, task_id, tool_set, max_calls, (images or {}).get(task_id))
-
-    return lambda: _environment(TOOLS[tool_set])(begin)
+    """What makes the environments of episodes; `sandbox` makes one for an episode on the problem with a `task_id`."""
+    return lambda: _environment(TOOLS[tool_set])(lambda task_id: Toolbox(sandbox(task_id), tool_set, max_calls))
 
 
 class TaskEpisodes:

@@ -22,7 +22,7 @@ from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
 from sandrl.rewards import ScoreOptions, VerdictCache
 from sandrl.rewards.function import FunctionOptions, step_opinions
-from sandrl.rollouts.sandbox import JobSandboxes
+from sandrl.rollouts.sandbox import EpisodeSandbox, JobSandboxes
 from sandrl.rollouts.shared_job import SharedJob
 from sandrl.runs import EvaluationRow
 from sandrl.runs.config import ORIGIN
@@ -253,9 +253,13 @@ def _check_memory(context: Context, arguments: Any, job: Job) -> None:
 def _environments(context: Context, job: Job, training: Training) -> Callable[[], Environment]:
     config, options = context.config, ScoreOptions.of(context.config)
     if not context.plays_tasks:
-        sandboxes = JobSandboxes(job, timeout_seconds=options.limits.timeout_seconds, emit=training.tell)
-        images = {problem.task_id: problem.image for problem in context.sets.all.values()}
-        return environment_factory(sandboxes, config.tools, context.most_calls, images)
+        sandboxes, problems = JobSandboxes(job, emit=training.tell), context.sets.all
+
+        def sandbox(task_id: str) -> EpisodeSandbox:
+            image = problems[task_id].image if task_id in problems else None
+            return EpisodeSandbox(sandboxes, task_id, image, timeout_seconds=options.limits.timeout_seconds)
+
+        return environment_factory(sandbox, config.tools, context.most_calls)
     judge = Judge.on(job.connection, require_isolated=config.require_isolated)
     place = SharedJob(job, judge, options, VerdictCache(config.cache), emit=training.tell)
     # Before the job ends: the machines are its own.

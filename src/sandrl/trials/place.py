@@ -111,7 +111,22 @@ def _failure_of(job: Job, launch: Launch, error: InfrastructureError) -> Infrast
     return failure
 
 
-class JobPlace:
+class OfJob:
+    """What the places have in common whose sandboxes are those of a job."""
+
+    def __init__(self, job: Job, emit: Emit) -> None:
+        self._job = job
+        self.emit = emit
+
+    @property
+    def connection(self) -> Connection:
+        return self._job.connection
+
+    def find_image(self, image: str) -> str:
+        return self._job.with_image(image).result().image
+
+
+class JobPlace(OfJob):
     """Passes on to the thread of a job what other threads ask for.
 
     That thread calls `take_turn` whenever it was woken, `land` for each launch that has ended, and `end` at its end.
@@ -121,9 +136,8 @@ class JobPlace:
     """
 
     def __init__(self, job: Job, wake: Callable[[], None], *, emit: Emit = ignore) -> None:
-        self._job = job
+        super().__init__(job, emit)
         self._wake = wake
-        self.emit = emit
         self._requests: SimpleQueue[tuple[Callable[[], None], Future[Any] | None]] = SimpleQueue()
         self._running: dict[Launch, Future[tuple[Launch, CommandOutcome]]] = {}
         self._lock = threading.Lock()
@@ -133,13 +147,6 @@ class JobPlace:
         """Answers with an error in the child of a fork, where the thread of the job is not."""
         self._lock = threading.Lock()
         self._end = error
-
-    @property
-    def connection(self) -> Connection:
-        return self._job.connection
-
-    def find_image(self, image: str) -> str:
-        return self._job.with_image(image).result().image
 
     def launch(
         self, command: Command, *, within: Launch | None, tags: Sequence[str], shape: Shape | None = None

@@ -21,4 +21,4 @@ def told() -> list[Event]:
 def sandboxes(told: list[Event]) -> Iterator[JobSandboxes]:
     connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=120) as job:
-        yield JobSandboxes(job, timeout_seconds=2.0, emit=told.append)
+        yield JobSandboxes(job, emit=told.append)

@@ -18,7 +18,7 @@ from sandrl.models.endpoint import EndpointModel
 from sandrl.problems import Problem
 from sandrl.rewards import Judge, Limits, ScoreOptions, VerdictCache
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
-from sandrl.rollouts.sandbox import LOST, JobSandboxes
+from sandrl.rollouts.sandbox import LOST, EpisodeSandbox, JobSandboxes
 from sandrl.rollouts.shared_job import SharedJob
 from sandrl.rollouts.toolbox import Toolbox
 from sandrl.runtime import daemon
@@ -49,7 +49,7 @@ def kill_fork_server() -> None:
 
 @pytest.fixture
 def tools(sandboxes: JobSandboxes) -> Toolbox:
-    return Toolbox(sandboxes, "p1", ToolSet.ALL, 100)
+    return Toolbox(EpisodeSandbox(sandboxes, "p1", timeout_seconds=2.0), ToolSet.ALL, 100)
 
 
 def execute(tools: Toolbox, code: str) -> str:

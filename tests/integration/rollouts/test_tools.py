@@ -13,7 +13,7 @@ from tests.support.assassin import Assassin
 
 @pytest.fixture
 def tools(sandboxes: JobSandboxes) -> Toolbox:
-    return Toolbox(sandboxes, "p1", ToolSet.ALL, 100)
+    return Toolbox(EpisodeSandbox(sandboxes, "p1", timeout_seconds=2.0), ToolSet.ALL, 100)
 
 
 def execute(tools: Toolbox, code: str) -> str:
@@ -30,7 +30,7 @@ def test_one_sandbox_serves_an_episode_and_another_the_next(
     tools.close()
     first = {event.sandbox_id for event in told if isinstance(event, ExecutionFinished)}
     assert len(first) == 1
-    other = Toolbox(sandboxes, "p2", ToolSet.ALL, 100)
+    other = Toolbox(EpisodeSandbox(sandboxes, "p2", timeout_seconds=2.0), ToolSet.ALL, 100)
     missing = "notes/a.txt: No such file or directory\nerror: exit code 1"
     assert other.call("read_file", {"path": "notes/a.txt"}) == missing
     other.close()
@@ -60,7 +60,7 @@ def test_the_loss_of_the_sandbox_ends_the_episode(tools: Toolbox, told: list[Eve
 
 
 def test_what_nobody_will_read_stays_in_the_sandbox(sandboxes: JobSandboxes) -> None:
-    sandbox = EpisodeSandbox(sandboxes, "p")
+    sandbox = EpisodeSandbox(sandboxes, "p", timeout_seconds=2.0)
     outcome = sandbox.outcome("python", "-", stdin="import sys; print('a' * 9_000_000, 'b'); sys.exit(3)")
     left = sandbox.run("sh", "-c", "ls /tmp | wc -l")
     sandbox.close()

@@ -69,6 +69,17 @@ def test_numbers_of_sentences_and_times_stay() -> None:
     assert set(_by_operation("/report.txt", text)["number"]) == {"a number in PATH, line 1: 7 -> 8"}
 
 
+def test_settings_without_a_text_have_no_other_changes_than_their_numbers() -> None:
+    found = _by_operation("/out.txt", "low=1.5\nhigh=2\n")
+    assert found.keys() == {"number", "line", "truncated", "emptied"}
+
+
+def test_items_of_a_list_are_changed_and_swapped() -> None:
+    found = _by_operation("/out.txt", "ab\ncd\n")
+    assert set(found["value"]) == {"a value in PATH, line 1: ab -> bc", "a value in PATH, line 2: cd -> de"}
+    assert list(found["swapped"].values()) == [b"cd\nab\n"]
+
+
 def test_rows_are_changed_and_the_names_of_columns_stay() -> None:
     found = _by_operation("/out.csv", "name,count\nab,1\ncd,2\n")
     assert set(found["value"]) == {"a value in PATH, line 2: ab -> bc", "a value in PATH, line 3: cd -> de"}
