@@ -77,7 +77,8 @@ class RunOverview:
 
     Attributes:
         started_at: When it was started or resumed last, UTC.
-        pass_at_1: The pass@1 of its latest evaluation, else of its last step; None if none was scored.
+        pass_at_1: The pass@1 of its latest evaluation, else of its last step; None if none was scored. A run that
+            measures problems has neither it nor a mean reward and a pass rate: most of its rows are to fail.
         subject: The model that was evaluated or trained, or the file of completions; None if it does not say.
         held: The sandbox time that it has used, and its cost; None where that was not asked for.
         hash_seed: The hash seed of its verdicts; None where its command has none.
@@ -112,6 +113,7 @@ def overview(entry: RunEntry, *, has_held: bool = False) -> RunOverview:
         rows = step_rows(reader)
     except InputError:
         return RunOverview(entry.run_id, entry.path, RunState.DAMAGED, "", entry.started_at, size_bytes=size)
+    is_measuring = reader.config.measures_problems
     return RunOverview(
         run_id=entry.run_id,
         path=entry.path,
@@ -120,9 +122,9 @@ def overview(entry: RunEntry, *, has_held: bool = False) -> RunOverview:
         hash_seed=seed if isinstance(seed := reader.config.options.get("hash_seed"), int) else None,
         started_at=entry.started_at,
         completions=int(sum(row.metrics.get("completions") or 0 for row in rows)),
-        reward_mean=_latest(rows, "reward/mean"),
-        pass_rate=_latest(rows, "pass_rate"),
-        pass_at_1=latest_pass_at_1(rows),
+        reward_mean=None if is_measuring else _latest(rows, "reward/mean"),
+        pass_rate=None if is_measuring else _latest(rows, "pass_rate"),
+        pass_at_1=None if is_measuring else latest_pass_at_1(rows),
         unscorable=int(sum(row.metrics.get("unscorable") or 0 for row in rows)),
         subject=reader.config.subject,
         source=reader.config.source,

@@ -21,7 +21,8 @@ _SOLVE: dict[str, str | None] = {"solution/solve.sh": "echo done > answer\n"}
 _ALWAYS = "#!/bin/bash\necho 1 > /logs/verifier/reward.txt\n"
 # No reward if there is no answer, and so none on the untouched image.
 _SILENT = "#!/bin/bash\n[ -e /home/app/answer ] && echo 1 > /logs/verifier/reward.txt\n"
-_VALIDATE = (sys.executable, "-m", "sandrl", "problems", "validate")
+_SANDRL = (sys.executable, "-m", "sandrl")
+_VALIDATE = (*_SANDRL, "problems", "validate")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -110,6 +111,9 @@ def test_a_killed_validation_goes_on_with_what_is_missing(place: Path, tmp_path:
         "first": (4, 4, 4, 0.0),
         "second": (4, 4, 4, 0.0),
     }
+    # Half of its rows are to fail: they have no pass rate.
+    show = subprocess.run([*_SANDRL, "runs", "show", "killed"], capture_output=True, text=True, check=True)
+    assert show.stdout.startswith("Run killed: problems validate, finished, 16 completions\n")
     # Other tasks are another run.
     (place / "first" / "instruction.md").write_text("Something else.")
     changed = _validate("--resume", "killed")
