@@ -75,17 +75,7 @@ def _cards(place: Path, *options: str, twin: bool, exit_code: int) -> dict[str, 
     import_task_tools(os.environ)
     for task in weak.TASKS:
         task.write(place / "tasks", twin=twin)
-    command = [
-        sys.executable,
-        "-m",
-        "sandrl",
-        "redteam",
-        "--problems",
-        str(place / "tasks"),
-        "--json",
-        "--mutants",
-        "0",
-    ]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "sandrl", "redteam", "--problems", str(place / "tasks")]
+    done = subprocess.run([*command, "--mutants", "0", "--json", *options], capture_output=True, text=True, check=False)
     assert done.returncode == exit_code, done.stderr[-2000:]
     return {card.task_id: card for card in RunReader(Path(json.loads(done.stdout)["run"])).cards().rows}

@@ -147,7 +147,8 @@ TASKS = (
     WeakTask(
         "survivor-after",
         "reward-after",
-        _task(_GIVE % _IS_RIGHT, config=_config(verifier="app", ends=False)),
+        # It ends a while after it has given the reward.
+        _task(f"{_GIVE % _IS_RIGHT}sleep 1\n", config=_config(verifier="app", ends=False)),
         {"task.toml": _config(verifier="app")},
     ),
     WeakTask(
