@@ -32,7 +32,6 @@ from sandrl.rewards.cards import card_of
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.measuring import MeasuringEnd, MeasuringRequest, measuring_request, opened_measuring
 from sandrl.runs import RunReader
-from sandrl.runs.card_record import CardRecord
 from sandrl.runs.cards import Card
 from sandrl.runs.cards import Cheat as EarningCheat
 from sandrl.sandboxes import Interrupt, SandboxRequest
@@ -170,7 +169,6 @@ def run_redteam(
             )
         else:
             programs.append(PRIMES)
-    record = CardRecord(settings.state_dir)
     with opened_measuring(
         MeasuringRequest(request, resume),
         {problem.task_id: problem for problem in (*programs, *tasks)},
@@ -196,11 +194,10 @@ def run_redteam(
         cards = () if report.unfinished else _cards(report)
         for card in cards:
             measuring.keep(card)
-        record.add(cards)
         found: tuple[TaskAttack, ...] = ()
         if tasks and not interrupt.level:
             found = attack_tasks(
-                measuring, {task.task_id: task for task in tasks}, aims.cheats, record, mutants=request.mutants
+                measuring, {task.task_id: task for task in tasks}, aims.cheats, mutants=request.mutants
             )
     end = measuring.end()
     return RedteamRun(_with_texts(report, end.path), cards, found, end)

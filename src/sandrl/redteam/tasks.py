@@ -16,9 +16,8 @@ from sandrl.problems.tasks.task import DEFAULT_SECONDS, Task, VerifierMode
 from sandrl.redteam.cheat import Cheat, Cheater
 from sandrl.redteam.mutants import measure_mutants
 from sandrl.redteam.settings import SEPARATE, SETTINGS, settings_of
-from sandrl.rewards.cards import NOP, ORACLE, card_of
+from sandrl.rewards.cards import NOP, ORACLE
 from sandrl.rewards.measuring import Measuring, Run
-from sandrl.runs.card_record import CardRecord
 from sandrl.runs.cards import Card, Mutant
 from sandrl.runs.cards import Cheat as EarningCheat
 from sandrl.trials.answers import Nothing, Oracle
@@ -76,7 +75,7 @@ class TaskAttack:
 
 
 def attack_tasks(
-    measuring: Measuring, tasks: Mapping[str, Problem], cheats: Sequence[Cheat], record: CardRecord, *, mutants: int
+    measuring: Measuring, tasks: Mapping[str, Problem], cheats: Sequence[Cheat], *, mutants: int
 ) -> tuple[TaskAttack, ...]:
     """Tries every cheat on every task, and keeps the card of each task as soon as it is complete.
 
@@ -93,7 +92,6 @@ def attack_tasks(
         for attack in attacks:
             if attack.card is not None:
                 measuring.keep(attack.card)
-        record.add(attack.card for attack in attacks if attack.card is not None)
         found += attacks
         if measuring.interrupt.level:
             break
@@ -251,13 +249,9 @@ class _Attack:
                 if each.earned
             )
             found = {"cheats_tried": len(tried) or None, "cheats": earned, "mutants": mutants}
-            card = card_of(self._problems[nop.task_id], runs, self._image_bytes).model_copy(update=found)
+            card = self._measuring.card_of(nop.task_id, runs).model_copy(update=found)
         return TaskAttack(nop.task_id, nop, oracle, tuple(attempts), card)
-
-    def _image_bytes(self, image: str) -> int | None:
-        connection = self._measuring.run.connection
-        return None if connection is None else connection.image_bytes(image)
 
 
 def _is_as_good(result: ScoredCompletion | None, before: ScoredCompletion) -> bool:
-    return result is not None and (result.reward or 0.0) >= (before.reward or 0.0)
+    return result is not None and result.reward is not None and result.reward >= (before.reward or 0.0)

@@ -20,6 +20,7 @@ from sandrl.events import Emit, Event, JobStarted, OpinionFinished, ResultsKept
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.judge.judge import Judge
 from sandrl.problems import Completion, Problem
+from sandrl.rewards.cards import card_of
 from sandrl.rewards.scored_run import BatchPlace, JobRun, open_job_run
 from sandrl.rewards.scoring import score_batch
 from sandrl.runs import RunReader
@@ -274,6 +275,16 @@ class Measuring:
             agents=[each.agent for each in left] if has_tasks else (),
         )
 
+    def forget(self, prefix: str) -> None:
+        """Drops the results whose ids begin so, because what they follow from is judged again."""
+        for name in [name for name in self.results if name.startswith(prefix)]:
+            del self.results[name]
+
+    def card_of(self, task_id: str, runs: Mapping[str, ScoredCompletion]) -> Card:
+        """The card of what was measured on a problem, whose results these are by label."""
+        assert self.run.connection is not None, "no service measures"
+        return card_of(self.problems[task_id], runs, self.run.connection.image_bytes)
+
     def keep(self, card: Card) -> None:
         """Adds a card to those of the run, unless it is there already, and to the record of the user.
 
@@ -282,8 +293,9 @@ class Measuring:
         known = self._cards.get(card.digest)
         if known is None or known.model_copy(update={"measured_at": card.measured_at}) != card:
             self._cards[card.digest] = card
-            self.run.session.writer.append(card)
+            # First, because what the run has is not added again when it is resumed.
             self._record.add([card])
+            self.run.session.writer.append(card)
 
     def end(self) -> MeasuringEnd:
         """How the run ended; its block must have been left."""

@@ -27,7 +27,7 @@ from sandrl.problems.completions import expected_answer
 from sandrl.problems.languages import PYTHON
 from sandrl.problems.loading import reading_of
 from sandrl.problems.store import joined, select
-from sandrl.rewards.cards import NOP, ORACLE, STUB, card_of
+from sandrl.rewards.cards import NOP, ORACLE, STUB
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.measuring import (
     Measuring,
@@ -228,13 +228,8 @@ class _Cards:
         if self._left[name]:
             return
         runs = {label: self._measuring.results[f"{name}#{label}"] for label in self._labels[name]}
-        card = card_of(self._measuring.problems[name], runs, self._image_bytes)
-        self.found[name] = card
-        self._measuring.keep(card)
-
-    def _image_bytes(self, image: str) -> int | None:
-        connection = self._measuring.run.connection
-        return None if connection is None else connection.image_bytes(image)
+        self.found[name] = self._measuring.card_of(name, runs)
+        self._measuring.keep(self.found[name])
 
 
 def validate(
