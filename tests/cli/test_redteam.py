@@ -65,6 +65,8 @@ def test_a_campaign_leaves_a_run_with_cards_and_is_resumed(sandrl: Run, tmp_path
     assert {"gullible#exploit.equal-object", "gullible#oracle.1", "square#exploit.exit-zero"} <= {
         row.id for row in run.each_trajectory()
     }
+    left = sandrl("redteam", "--resume", first["run"], "--dry-run", "--json")
+    assert json.loads(left.stdout)["completions"] == 0
     again = sandrl("redteam", "--resume", first["run"], "--json")
     assert again.returncode == 1, again.stderr
     second = json.loads(again.stdout)

@@ -248,7 +248,9 @@ class _Attack:
                 for each in attempts
                 if each.earned
             )
-            found = {"cheats_tried": len(tried) or None, "cheats": earned, "mutants": mutants}
+            unscored = sum(each.applies and not each.is_scored for each in attempts)
+            found = {"cheats_tried": len(tried) or None, "cheats_unscored": unscored}
+            found |= {"cheats": earned, "mutants": mutants}
             card = self._measuring.card_of(nop.task_id, runs).model_copy(update=found)
         return TaskAttack(nop.task_id, nop, oracle, tuple(attempts), card)
 
