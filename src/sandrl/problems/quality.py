@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
+from sandrl.config.parts import QualityPart
 from sandrl.errors import InputError, ServiceError
 from sandrl.events import Emit, Warned
 from sandrl.files import write_whole
@@ -27,14 +28,6 @@ _SHOWN = 3
 def card_digest(problem: Problem) -> str:
     """Stands for the content that the card of a problem is about: of a task all its files, else its checks."""
     return content_digest(problem.check_content) if problem.task is None else problem.task.digest
-
-
-class _Configuration(Protocol):
-    @property
-    def min_quality(self) -> float | None: ...
-
-    @property
-    def cards(self) -> str | None: ...
 
 
 @dataclass(slots=True)
@@ -60,7 +53,7 @@ class QualityFilter:
     untried: int = 0
 
     @classmethod
-    def of(cls, config: _Configuration, settings: Settings, *, resume: Path | None = None) -> Self | None:
+    def of(cls, config: QualityPart, settings: Settings, *, resume: Path | None = None) -> Self | None:
         """The filter that a configuration asks for; None if it asks for none.
 
         Args:

@@ -23,9 +23,9 @@ _WORDS_OF_A_SENTENCE = 6
 _JSON = (".json", ".jsonl", ".ndjson", ".geojson", ".ipynb")
 _PROSE = (".md", ".rst", ".adoc", ".log", ".html", ".xml", ".svg")
 _TABLES = (".csv", ".tsv")
-_WITH_SLASHES = tuple(
-    ".c .h .i .cc .cpp .cxx .hh .hpp .cu .metal .m .mm .rs .go .js .mjs .ts .tsx .jsx .java .kt .scala .swift .cs .php"
-    " .zig .dart .v".split()
+_WITH_SLASHES = (
+    *(".c", ".h", ".i", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".cu", ".metal", ".m", ".mm", ".rs", ".go", ".js"),
+    *(".mjs", ".ts", ".tsx", ".jsx", ".java", ".kt", ".scala", ".swift", ".cs", ".php", ".zig", ".dart", ".v"),
 )
 _WITH_HASHES = (".py", ".rb", ".pl", ".r", ".jl", ".awk", ".tcl", ".ex", ".nim", ".cmake", ".mk")
 _WITH_DASHES = (".sql", ".lua", ".hs")
