@@ -124,7 +124,11 @@ class _Attack:
         self._nops = {name: found[_NOP] for name, found in known.items() if _NOP in found}
         oracles = {name: found[_ORACLE] for name, found in known.items() if _ORACLE in found}
         attempts = {
-            name: [self._attempt(cheat, found[label]) for label, cheat in self._labels.items() if label in found]
+            name: [
+                CheatAttempt(cheat, found[label], self._earns(found[label]))
+                for label, cheat in self._labels.items()
+                if label in found
+            ]
             for name, found in self._tried().items()
         }
         stopped = self._under_settings(attempts, oracles)
@@ -193,9 +197,6 @@ class _Attack:
             steps.append(replace(step, verifier=replace(step.verifier, phase=replace(phase, timeout_seconds=limit))))
         return replace(task, steps=tuple(steps))
 
-    def _attempt(self, cheat: Cheat, result: ScoredCompletion) -> CheatAttempt:
-        return CheatAttempt(cheat, result, self._earns(result))
-
     def _earns(self, result: ScoredCompletion) -> bool:
         return (result.reward or 0.0) > (self._nops[result.task_id].reward or 0.0)
 
@@ -249,7 +250,7 @@ class _Attack:
                 if each.earned
             )
             unscored = sum(each.applies and not each.is_scored for each in attempts)
-            found = {"cheats_tried": len(tried) or None, "cheats_unscored": unscored}
+            found: dict[str, object] = {"cheats_tried": len(tried) or None, "cheats_unscored": unscored}
             found |= {"cheats": earned, "mutants": mutants}
             card = self._measuring.card_of(nop.task_id, runs).model_copy(update=found)
         return TaskAttack(nop.task_id, nop, oracle, tuple(attempts), card)
