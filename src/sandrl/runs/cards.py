@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sandrl.bounds import finite
 from sandrl.runs.rows import Stored, Text, now
 
 _Runs: TypeAlias = Annotated[int, Field(ge=0)]
@@ -167,7 +168,8 @@ def card_document(card: Card) -> dict[str, Any]:
     numbers = {"quality": card.quality, "weakest": card.weakest, "unknown": list(card.unknown), "parts": card.parts}
     names = {"task_id": card.task_id, "kind": card.kind}
     rest = {"digest": card.digest, "measured_at": card.measured_at.isoformat()}
-    return {**names, **numbers, **document, "mutation_score": card.mutation_score, **rest}
+    found = {**names, **numbers, **document, "mutation_score": card.mutation_score, **rest}
+    return {name: finite(value) for name, value in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
