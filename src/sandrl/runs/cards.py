@@ -270,10 +270,11 @@ _MEASURED_TOGETHER: tuple[tuple[Callable[[Card], int], tuple[str, ...]], ...] = 
     (lambda card: max(card.nop_runs, card.nop is not None), ("nop", "nop_runs", "stubs")),
     (lambda card: card.flake_runs, ("flake_rate", "flake_low", "flake_high", "flake_runs")),
     (lambda card: card.oracle_runs + card.nop_runs + card.null_runs, ("null_runs", "null_reason")),
+    (lambda card: 1 + (card.oracle_runs or card.nop_runs) if card.seconds else 0, ("seconds",)),
     (lambda card: card.cheats_tried or 0, ("cheats_tried", "cheats_unscored", "cheats")),
     (lambda card: 0 if card.mutants is None else 1 + len(card.mutants), ("mutants",)),
 )
-_MEASURED_ALONE = ("seconds", "image_bytes", "state_bytes", "network", "reached")
+_MEASURED_ALONE = ("image_bytes", "state_bytes", "network", "reached")
 
 
 def _share(value: float) -> float:

@@ -91,6 +91,11 @@ def test_a_part_that_is_measured_again_is_replaced_whole() -> None:
     assert (found.flake_rate, found.flake_low, found.cheats) == (0.0, 0.0, ())
 
 
+def test_times_are_those_of_most_runs() -> None:
+    validated, control = card(oracle_runs=3, seconds={"agent": 1.0}), card(oracle_runs=1, seconds={"agent": 9.0})
+    assert merged([validated, control])["d"].seconds == merged([control, validated])["d"].seconds == {"agent": 1.0}
+
+
 def test_a_smaller_campaign_adds_the_cheats_that_it_found() -> None:
     whole = card(cheats_tried=70, cheats=(cheat(0.5),))
     single = card(cheats_tried=1, cheats=(Cheat(name="other", group="files", reward=1.0),))
