@@ -102,14 +102,12 @@ def mutations_of(
     most: int,
     *,
     before: State | None = None,
-    mode: VerifierMode | None = None,
     can_undo: bool = True,
 ) -> list[Mutation]:
     """Changes to the state that the solution of a task left, at most so many; the same whenever they are asked for.
 
     Args:
         before: The state that an agent left that does nothing: what it has as well is no work of the solution.
-        mode: Where verifiers run, as in `TrialOptions`.
         can_undo: Whether a file may become what the image has.
 
     Raises:
@@ -117,7 +115,7 @@ def mutations_of(
     """
     step = task.steps[-1]
     texts = _Texts(task, step)
-    ranked = _ranked(state.path, step, texts, is_apart=mode is VerifierMode.SEPARATE)
+    ranked = _ranked(state.path, step, texts)
     if before is not None:
         ranked = _done(ranked, state.path, before.path)
     contents = contents_of(state.path, _readable(ranked[:_MOST_READ_FILES]), MOST_FILE_BYTES)
@@ -174,10 +172,9 @@ def _texts_of(task: Task, step: TaskStep) -> Iterable[str]:
                 yield data.decode("utf-8", "replace")
 
 
-def _ranked(path: Path, step: TaskStep, texts: _Texts, *, is_apart: bool) -> list[Change]:
+def _ranked(path: Path, step: TaskStep, texts: _Texts) -> list[Change]:
     # What a verifier may look at, the most likely first.
-    has_artifacts = step.verifier.mode is VerifierMode.SEPARATE and not is_apart
-    is_seen = _seen_by(step) if has_artifacts else None
+    is_seen = _seen_by(step) if step.verifier.mode is VerifierMode.SEPARATE else None
     found: list[tuple[int, str, Change]] = []
     for change in changes_of(path):
         name = change.path
