@@ -230,8 +230,9 @@ class ScoringPart(Config):
     )
     verifier: VerifierPlace = option(
         VerifierPlace.TASK,
-        "Where verifiers of tasks run: as the task says, or always in a fresh sandbox, from the state that the agent"
-        " left (`separate`).",
+        "Where verifiers of tasks run: as the task says; in a fresh sandbox, from the state that the agent left"
+        " (`separate`); or in an untouched one, with nothing but the working directory and the paths that the verifier"
+        " mentions (`artifacts`).",
         SCORING,
     )
     pass_env: tuple[str, ...] = option(

@@ -174,7 +174,7 @@ def _planned(
     options = measuring.context.options.trial
     is_enough = control.reward is not None and not _is_less(control, oracle)
     again = Altered(Oracle(task, options.passed_variables))
-    mutations = mutations_of(task, state, most, before=before, mode=options.mode, can_undo=is_enough)
+    mutations = mutations_of(task, state, most, before=before, can_undo=is_enough)
     plan = _Plan(oracle, [_told(each, options.passed_variables.values()) for each in mutations])
 
     def add(agent: Agent) -> None:

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from sandrl.problems.tasks.task import Task, TaskStep, VerifierMode
 from sandrl.redteam.edits import Edit, edits_of, shown
-from sandrl.redteam.verifier_text import texts_of
 from sandrl.sandboxes import State
 from sandrl.trials.artifacts import ARTIFACTS_DIRECTORY
 from sandrl.trials.changes import Change, ChangeKind, changes_of, contents_of, state_with, state_without
+from sandrl.trials.verifier_text import texts_of
 
 _MOST_FILES = 2_000
 _MOST_READ_FILES = 48
@@ -100,14 +100,12 @@ def mutations_of(
     most: int,
     *,
     before: State | None = None,
-    mode: VerifierMode | None = None,
     can_undo: bool = True,
 ) -> list[Mutation]:
     """Changes to the state that the solution of a task left, at most so many; the same whenever they are asked for.
 
     Args:
         before: The state that an agent left that does nothing: what it has as well is no work of the solution.
-        mode: Where verifiers run, as in `TrialOptions`.
         can_undo: Whether a file may become what the image has.
 
     Raises:
@@ -115,7 +113,7 @@ def mutations_of(
     """
     step = task.steps[-1]
     texts = _Texts(task, step)
-    ranked = _ranked(state.path, step, texts, is_apart=mode is VerifierMode.SEPARATE)
+    ranked = _ranked(state.path, step, texts)
     if before is not None:
         ranked = _done(ranked, state.path, before.path)
     contents = contents_of(state.path, _readable(ranked[:_MOST_READ_FILES]), MOST_FILE_BYTES)
@@ -157,10 +155,9 @@ class _Texts:
         return 3
 
 
-def _ranked(path: Path, step: TaskStep, texts: _Texts, *, is_apart: bool) -> list[Change]:
+def _ranked(path: Path, step: TaskStep, texts: _Texts) -> list[Change]:
     # What a verifier may look at, the most likely first.
-    has_artifacts = step.verifier.mode is VerifierMode.SEPARATE and not is_apart
-    is_seen = _seen_by(step) if has_artifacts else None
+    is_seen = _seen_by(step) if step.verifier.mode is VerifierMode.SEPARATE else None
     found: list[tuple[int, str, Change]] = []
     for change in changes_of(path):
         name = change.path

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from sandrl.config.words import VerifierPlace
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Problem
-from sandrl.problems.tasks.task import DEFAULT_SECONDS, Task, VerifierMode
+from sandrl.problems.tasks.task import DEFAULT_SECONDS, Task
 from sandrl.redteam.cheat import Cheat, Cheater
 from sandrl.redteam.mutants import measure_mutants
-from sandrl.redteam.settings import SEPARATE, SETTINGS, settings_of
+from sandrl.redteam.settings import SETTINGS, place_under, settings_of
 from sandrl.rewards.cards import NOP, ORACLE
 from sandrl.rewards.measuring import Measuring, Run
 from sandrl.runs.cards import Card, Mutant
@@ -152,7 +153,7 @@ class _Attack:
         agents: Mapping[str, Mapping[str, Agent]],
         *,
         tasks: Mapping[str, Task] | None = None,
-        mode: VerifierMode | None = None,
+        mode: VerifierPlace | None = None,
         keeps_states: bool = False,
     ) -> dict[str, dict[str, ScoredCompletion]]:
         """The results by task and label; `tasks` are those that are judged in their place."""
@@ -217,7 +218,7 @@ class _Attack:
                 }
                 if name in oracles:
                     agents[name][f"oracle@{setting}"] = self._oracle(name)
-            results = self._judged(agents, tasks=tasks, mode=VerifierMode.SEPARATE if setting == SEPARATE else None)
+            results = self._judged(agents, tasks=tasks, mode=place_under(setting, usual))
             for name, found in results.items():
                 if name in oracles and not _is_as_good(found.get(f"oracle@{setting}"), oracles[name]):
                     continue
