@@ -15,6 +15,7 @@ from typing import Any, Generic
 from sandrl.config.layers import ConfigT, resolve
 from sandrl.config.parts import MappingPart, ScoringPart
 from sandrl.config.scoring import RedteamConfig, ValidateConfig
+from sandrl.config.words import VerifierPlace
 from sandrl.errors import CleanupError
 from sandrl.events import Emit, Event, JobStarted, OpinionFinished, ResultsKept
 from sandrl.events.results import ScoredCompletion, Status
@@ -138,6 +139,7 @@ class Measuring:
         problems: All of the set.
         context: How runs are judged, unless said otherwise.
         results: What is known, by id.
+        place: Where shared verifiers run, unless said otherwise.
     """
 
     def __init__(
@@ -149,11 +151,13 @@ class Measuring:
         earlier: _Earlier,
         interrupt: Interrupt,
         record: CardRecord,
+        place: VerifierPlace,
     ) -> None:
         self.run = run
         self.problems = problems
         self.context = context
         self.interrupt = interrupt
+        self.place = place
         self._cache = cache
         self.results = earlier.results
         self._numbers = earlier.numbers
@@ -279,9 +283,9 @@ class Measuring:
 
         Of those that a run has of a problem the last one counts, so it is whole; the record joins them.
         """
-        known = self._cards.get(card.digest)
+        known = self._cards.get(card.key)
         if known is None or known.model_copy(update={"measured_at": card.measured_at}) != card:
-            self._cards[card.digest] = card
+            self._cards[card.key] = card
             self.run.session.writer.append(card)
             self._record.add([card])
 
@@ -343,7 +347,8 @@ def opened_measuring(
         options = replace(ScoreOptions.of(config), concurrency=concurrency)
         context = ScoringContext.of(options, judge, run.connection)
         cache = VerdictCache(config.cache if isinstance(config, ValidateConfig) else None)
-        measuring = Measuring(run, problems, context, cache, earlier, interrupt, CardRecord(settings.state_dir))
+        record = CardRecord(settings.state_dir)
+        measuring = Measuring(run, problems, context, cache, earlier, interrupt, record, config.verifier_place)
         yield measuring
         finished = len(measuring.results)
         run.end(finished, finished + measuring.unfinished, is_resumed=resume is not None)
@@ -361,7 +366,7 @@ def _earlier(resume: Path) -> _Earlier:
         # What failed for a reason of the machine is judged again, under its number.
         if row.status != Status.INFRASTRUCTURE:
             found.results[row.id] = result_of(row).without_texts()
-    found.cards = {card.digest: card for card in reader.cards().rows}
+    found.cards = {card.key: card for card in reader.cards().rows}
     return found
 
 

@@ -228,7 +228,7 @@ class _Cards:
         if self._left[name]:
             return
         runs = {label: self._measuring.results[f"{name}#{label}"] for label in self._labels[name]}
-        card = card_of(self._measuring.problems[name], runs, self._image_bytes)
+        card = card_of(self._measuring.problems[name], runs, self._image_bytes, self._measuring.place)
         self.found[name] = card
         self._measuring.keep(card)
 
