@@ -261,6 +261,12 @@ class ScoringPart(Config):
     length_penalty: Weight = option(0.0, "Weight of the component against long completions.", REWARD, metavar="WEIGHT")
     timeout_penalty: Weight = option(0.0, "Weight of the component against timeouts.", REWARD, metavar="WEIGHT")
 
+    @property
+    def verifier_place(self) -> VerifierPlace:
+        """Where shared verifiers run at last."""
+        is_apart = self.require_isolated and self.verifier is VerifierPlace.TASK
+        return VerifierPlace.SEPARATE if is_apart else self.verifier
+
 
 class CachePart(ScoringPart):
     """Where verdicts are kept from one run to the next."""

@@ -132,7 +132,7 @@ class _Attack:
             ]
             for name, found in self._tried().items()
         }
-        stopped = self._under_settings(attempts, oracles)
+        stopped, rewards = self._under_settings(attempts, oracles)
         mutants = measure_mutants(self._measuring, oracles, self._nops, self._mutants)
         return [
             self._attack(
@@ -140,6 +140,7 @@ class _Attack:
                 oracles.get(name),
                 [replace(each, stopped_by=stopped.get((name, each.cheat.name), ())) for each in attempts.get(name, ())],
                 mutants.get(name),
+                rewards.get(name, {}),
             )
             for name, nop in self._nops.items()
         ]
@@ -203,12 +204,13 @@ class _Attack:
 
     def _under_settings(
         self, attempts: Mapping[str, Sequence[CheatAttempt]], oracles: Mapping[str, ScoredCompletion]
-    ) -> dict[tuple[str, str], tuple[str, ...]]:
-        # Those that stop each cheat that earned something, by task and cheat.
+    ) -> tuple[dict[tuple[str, str], tuple[str, ...]], dict[str, dict[str, float]]]:
+        # Those that stop each cheat that earned something, by task and cheat; what solutions earn under each, by task.
         earned = {name: [each.cheat for each in found if each.earned] for name, found in attempts.items()}
-        usual = self._measuring.context.options.trial.mode
+        usual = self._measuring.place
         others = {name: settings_of(self._tasks[name], usual) for name, cheats in earned.items() if cheats}
         stopped: dict[tuple[str, str], tuple[str, ...]] = {}
+        rewards: dict[str, dict[str, float]] = {}
         for setting in SETTINGS:
             tasks = {name: found[setting] for name, found in others.items() if setting in found}
             agents: dict[str, dict[str, Agent]] = {}
@@ -220,13 +222,16 @@ class _Attack:
                     agents[name][f"oracle@{setting}"] = self._oracle(name)
             results = self._judged(agents, tasks=tasks, mode=place_under(setting, usual))
             for name, found in results.items():
-                if name in oracles and not _is_as_good(found.get(f"oracle@{setting}"), oracles[name]):
+                oracle = found.get(f"oracle@{setting}")
+                if oracle is not None and oracle.reward is not None:
+                    rewards.setdefault(name, {})[setting] = oracle.reward
+                if name in oracles and not _is_as_good(oracle, oracles[name]):
                     continue
                 for cheat in earned[name]:
                     result = found.get(f"{CHEAT}{cheat.name}@{setting}")
                     if result is not None and result.reward is not None and not self._earns(result):
                         stopped[name, cheat.name] = (*stopped.get((name, cheat.name), ()), setting)
-        return stopped
+        return stopped, rewards
 
     def _attack(
         self,
@@ -234,6 +239,7 @@ class _Attack:
         oracle: ScoredCompletion | None,
         attempts: Sequence[CheatAttempt],
         mutants: tuple[Mutant, ...] | None,
+        rewards: Mapping[str, float],
     ) -> TaskAttack:
         runs = {_NOP: nop, **({} if oracle is None else {_ORACLE: oracle})}
         card = None
@@ -252,7 +258,7 @@ class _Attack:
             )
             unscored = sum(each.applies and not each.is_scored for each in attempts)
             found: dict[str, object] = {"cheats_tried": len(tried) or None, "cheats_unscored": unscored}
-            found |= {"cheats": earned, "mutants": mutants}
+            found |= {"cheats": earned, "mutants": mutants, "oracle_under": dict(rewards)}
             card = self._measuring.card_of(nop.task_id, runs).model_copy(update=found)
         return TaskAttack(nop.task_id, nop, oracle, tuple(attempts), card)
 

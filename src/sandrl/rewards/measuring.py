@@ -162,6 +162,7 @@ class Measuring:
         problems: All of the set.
         context: How runs are judged, unless said otherwise.
         results: What is known, by id.
+        place: Where shared verifiers run, unless said otherwise.
     """
 
     def __init__(
@@ -172,13 +173,15 @@ class Measuring:
         cache: VerdictCache,
         earlier: _Earlier,
         interrupt: Interrupt,
-        record: CardRecord | None,
+        record: CardRecord,
         command: str,
+        place: VerifierPlace,
     ) -> None:
         self.run = run
         self.problems = problems
         self.context = context
         self.interrupt = interrupt
+        self.place = place
         self._cache = cache
         self.results = earlier.results
         self._numbers = earlier.numbers
@@ -317,19 +320,18 @@ class Measuring:
     def card_of(self, task_id: str, runs: Mapping[str, ScoredCompletion]) -> Card:
         """The card of what was measured on a problem, whose results these are by label."""
         assert self.run.connection is not None, "no service measures"
-        return card_of(self.problems[task_id], runs, self.run.connection.image_bytes)
+        return card_of(self.problems[task_id], runs, self.run.connection.image_bytes, self.place)
 
     def keep(self, card: Card) -> None:
-        """Adds a card to those of the run, unless it is there already, and to the record of the user, if there is one.
+        """Adds a card to those of the run, unless it is there already, and to the record of the user.
 
         Of those that a run has of a problem the last one counts, so it is whole; the record joins them.
         """
-        known = self._cards.get(card.digest)
+        known = self._cards.get(card.key)
         if known is None or known.model_copy(update={"measured_at": card.measured_at}) != card:
-            self._cards[card.digest] = card
+            self._cards[card.key] = card
             # First, because what the run has is not added again when it is resumed.
-            if self._record is not None:
-                self._record.add([card])
+            self._record.add([card])
             self.run.session.writer.append(card)
 
     def end(self) -> MeasuringEnd:
@@ -392,10 +394,8 @@ def opened_measuring(
         options = replace(ScoreOptions.of(config), concurrency=concurrency)
         context = ScoringContext.of(options, judge, run.connection)
         cache = VerdictCache(config.cache if isinstance(config, ValidateConfig) else None)
-        # Verifiers that run elsewhere than their tasks say are other ones.
-        is_usual = config.verifier is VerifierPlace.TASK and not config.require_isolated
-        record = CardRecord(settings.state_dir) if is_usual else None
-        measuring = Measuring(run, problems, context, cache, earlier, interrupt, record, command)
+        record, place = CardRecord(settings.state_dir), config.verifier_place
+        measuring = Measuring(run, problems, context, cache, earlier, interrupt, record, command, place)
         yield measuring
         finished = len(measuring.results)
         run.end(finished, finished + measuring.unfinished, is_resumed=resume is not None)
@@ -432,7 +432,7 @@ def _earlier(resume: Path) -> _Earlier:
         # What failed for a reason of the machine is judged again, under its number.
         if row.status != Status.INFRASTRUCTURE:
             found.results[row.id] = result_of(row).without_texts()
-    found.cards = {card.digest: card for card in reader.cards().rows}
+    found.cards = {card.key: card for card in reader.cards().rows}
     return found
 
 
