@@ -56,7 +56,8 @@ def redteam(
     if given.prints(request.config):
         return
     if dry_run:
-        print_estimate(estimate_redteam(request.config, load_settings()), json_output=json_)
+        estimate = estimate_redteam(request.config, load_settings(), resume=request.resume)
+        print_estimate(estimate, json_output=json_)
         return
     work = partial(run_redteam, resume=request.resume)
     finished = carry_out(work, request.config, results.choose(json_output=True))

@@ -30,7 +30,13 @@ from sandrl.redteam.tasks import TaskAttack, attack_tasks
 from sandrl.redteam.tasks import count_runs as count_trials
 from sandrl.rewards.cards import card_of
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
-from sandrl.rewards.measuring import MeasuringEnd, MeasuringRequest, measuring_request, opened_measuring
+from sandrl.rewards.measuring import (
+    MeasuringEnd,
+    MeasuringRequest,
+    earlier_results,
+    measuring_request,
+    opened_measuring,
+)
 from sandrl.runs import RunReader
 from sandrl.runs.card_record import CardRecord
 from sandrl.runs.cards import Card
@@ -94,7 +100,8 @@ class RedteamRun:
         )
         if failed := self.unscorable:
             message = f"{len(failed)} runs could not be judged: {failed[0].id}: {failed[0].detail}"
-            hint = f"check the runtime (sandrl runtime status), and judge these again: {resume}"
+            also = "correct the task, or " if any(failed[0].id == task.nop.id for task in self.tasks) else ""
+            hint = f"{also}check the runtime (sandrl runtime status), and judge these again: {resume}"
             raise InfrastructureError(message, hint=hint)
         complaints = []
         for found, what in (
@@ -243,8 +250,10 @@ def _with_texts(report: RedteamReport, run: Path) -> RedteamReport:
     return replace(report, attempts=tuple(attempts), neighbours=tuple(neighbours))
 
 
-def estimate_redteam(request: RedteamConfig, settings: Settings) -> SandboxEstimate:
+def estimate_redteam(request: RedteamConfig, settings: Settings, *, resume: Path | None = None) -> SandboxEstimate:
     """What a campaign would take; nothing is started, and exploits in C++ count where there is a compiler here.
+
+    Cheats that earn something are tried again, which nobody knows before.
 
     Raises:
         UsageError: If the input cannot be used.
@@ -254,8 +263,11 @@ def estimate_redteam(request: RedteamConfig, settings: Settings) -> SandboxEstim
     if _needs_compiled(request, aims.exploits) and has_tools(language_of(PRIMES)):
         programs.append(PRIMES)
     counts = count_runs(programs, aims.exploits)
-    counts += [(task, count_trials(task, aims.cheats)) for task in aims.tasks]
-    return estimate_sandboxes(request, ScoreOptions.of(request).limits, settings, command=COMMAND, counts=counts)
+    counts += [(task, count_trials(task, aims.cheats, request.mutants)) for task in aims.tasks]
+    known = Counter(each.task_id for each in earlier_results(resume).values()) if resume is not None else Counter[str]()
+    left = [(problem, max(count - known[problem.task_id], 0)) for problem, count in counts]
+    limits = ScoreOptions.of(request).limits
+    return estimate_sandboxes(request, limits, settings, command=COMMAND, counts=left, run=resume)
 
 
 @dataclass(frozen=True, slots=True)

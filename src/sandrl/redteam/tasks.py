@@ -100,9 +100,10 @@ def attack_tasks(
     return tuple(found)
 
 
-def count_runs(task: Problem, cheats: Sequence[Cheat]) -> int:
-    """How many trials a campaign makes on a task at least."""
-    return 1 + (task.task is not None and task.task.has_solution) + len(cheats)
+def count_runs(task: Problem, cheats: Sequence[Cheat], mutants: int = 0) -> int:
+    """How many trials a campaign makes on a task at least; with up to so many mutants, and the state they change."""
+    has_solution = task.task is not None and task.task.has_solution
+    return 1 + has_solution + len(cheats) + (mutants + 1 if has_solution and mutants else 0)
 
 
 class _Attack:
@@ -196,7 +197,9 @@ class _Attack:
         return replace(task, steps=tuple(steps))
 
     def _attempt(self, cheat: Cheat, result: ScoredCompletion) -> CheatAttempt:
-        return CheatAttempt(cheat, result, self._earns(result))
+        attempt = CheatAttempt(cheat, result)
+        # Doing nothing may earn less than 0, which is what a cheat has that did nothing.
+        return replace(attempt, earned=attempt.is_scored and self._earns(result))
 
     def _earns(self, result: ScoredCompletion) -> bool:
         return (result.reward or 0.0) > (self._nops[result.task_id].reward or 0.0)
