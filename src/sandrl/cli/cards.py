@@ -11,7 +11,7 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.output import Json, print_json
-from sandrl.cli.tables import Column, Table
+from sandrl.cli.tables import Column, Table, print_wrapped
 from sandrl.cli.text import counted, share_text, visible
 from sandrl.config.parts import LANGUAGE_HELP, MAP_HELP
 from sandrl.config.words import VerifierPlace
@@ -86,10 +86,12 @@ def cards(
         table.add(visible(name), *["-"] * (len(table.columns) - 1))
     if table.rows:
         table.print()
-    if of_set.measured < of_set.problems and source is not None:
-        typer.echo(
-            f"Measure them: sandrl problems validate {source}, then sandrl redteam --problems {source}", err=True
-        )
+    failed = [card for card in found.cards if card.quality is None and card.null_reason]
+    for card in failed:
+        typer.echo(f"No reward: {visible(card.task_id)}: {visible(card.null_reason)}")
+    if of_set.measured + len(failed) < of_set.problems and source is not None:
+        message = f"Measure the others: sandrl problems validate {source}, then sandrl redteam --problems {source}"
+        print_wrapped(message, err=True)
 
 
 def weakest_first(cards: Iterable[Card]) -> list[Card]:

@@ -89,7 +89,8 @@ class RedteamRun:
         report = self.report
         if failed := self.unscorable:
             message = f"{len(failed)} runs could not be judged: {failed[0].id}: {failed[0].detail}"
-            hint = f"check the runtime (sandrl runtime status), and judge these again: {self.end.next_command}"
+            also = "correct the task, or " if any(failed[0].id == task.nop.id for task in self.tasks) else ""
+            hint = f"{also}check the runtime (sandrl runtime status), and judge these again: {self.end.next_command}"
             raise InfrastructureError(message, hint=hint)
         complaints = []
         for found, what in (
@@ -240,6 +241,8 @@ def _with_texts(report: RedteamReport, run: Path) -> RedteamReport:
 def estimate_redteam(request: MeasuringRequest[RedteamConfig], settings: Settings) -> SandboxEstimate:
     """What a campaign would take; nothing is started, and exploits in C++ count where there is a compiler here.
 
+    Cheats that earn something are tried again, which nobody knows before.
+
     Raises:
         UsageError: If the input cannot be used.
     """
@@ -248,7 +251,7 @@ def estimate_redteam(request: MeasuringRequest[RedteamConfig], settings: Setting
     if _needs_compiled(request.config, aims.exploits) and has_tools(language_of(PRIMES)):
         programs.append(PRIMES)
     counts = count_runs(programs, aims.exploits)
-    counts += [(task, count_trials(task, aims.cheats)) for task in aims.tasks]
+    counts += [(task, count_trials(task, aims.cheats, request.config.mutants)) for task in aims.tasks]
     return estimate_measuring(request, settings, counts, command=COMMAND)
 
 

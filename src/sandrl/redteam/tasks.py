@@ -99,9 +99,10 @@ def attack_tasks(
     return tuple(found)
 
 
-def count_runs(task: Problem, cheats: Sequence[Cheat]) -> int:
-    """How many trials a campaign makes on a task at least."""
-    return 1 + (task.task is not None and task.task.has_solution) + len(cheats)
+def count_runs(task: Problem, cheats: Sequence[Cheat], mutants: int = 0) -> int:
+    """How many trials a campaign makes on a task at least; with up to so many mutants, and the state they change."""
+    has_solution = task.task is not None and task.task.has_solution
+    return 1 + has_solution + len(cheats) + (mutants + 1 if has_solution and mutants else 0)
 
 
 class _Attack:
@@ -125,11 +126,7 @@ class _Attack:
         self._nops = {name: found[_NOP] for name, found in known.items() if _NOP in found}
         oracles = {name: found[_ORACLE] for name, found in known.items() if _ORACLE in found}
         attempts = {
-            name: [
-                CheatAttempt(cheat, found[label], self._earns(found[label]))
-                for label, cheat in self._labels.items()
-                if label in found
-            ]
+            name: [self._attempt(cheat, found[label]) for label, cheat in self._labels.items() if label in found]
             for name, found in self._tried().items()
         }
         stopped, rewards = self._under_settings(attempts, oracles)
@@ -198,6 +195,11 @@ class _Attack:
             limit = min(phase.timeout_seconds or DEFAULT_SECONDS, seconds)
             steps.append(replace(step, verifier=replace(step.verifier, phase=replace(phase, timeout_seconds=limit))))
         return replace(task, steps=tuple(steps))
+
+    def _attempt(self, cheat: Cheat, result: ScoredCompletion) -> CheatAttempt:
+        attempt = CheatAttempt(cheat, result)
+        # Doing nothing may earn less than 0, which is what a cheat has that did nothing.
+        return replace(attempt, earned=attempt.is_scored and self._earns(result))
 
     def _earns(self, result: ScoredCompletion) -> bool:
         return (result.reward or 0.0) > (self._nops[result.task_id].reward or 0.0)

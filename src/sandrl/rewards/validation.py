@@ -179,7 +179,7 @@ class Validation:
             first = failed[0]
             of = f"{first.task_id}: {first.oracle_passes} of {first.oracle_runs} runs earn 1"
             yield f"the solutions of {len(failed)} of {len(cards)} tasks do not always earn 1 (first: {of})"
-        if idle := [card for card in cards if card.nop]:
+        if idle := [card for card in cards if (card.nop or 0.0) > 0]:
             of = f"{idle[0].task_id}: {idle[0].nop:g}"
             yield f"{len(idle)} of {len(cards)} tasks reward an agent that does nothing (first: {of})"
         if flaky := [card for card in self.cards.values() if card.flake_rate]:
