@@ -197,17 +197,9 @@ def test_cards_are_listed_weakest_first_with_the_card_of_the_set(sandrl: Run, pr
     assert lines[:3] == ["Problems: 4 (3 measured)", "Quality: at most 0.50 on average", "Lowest: 0.00 (cheated)"]
     table = lines[next(number for number, line in enumerate(lines) if line.startswith("id ")) + 1 :]
     assert [line.split()[0] for line in table] == ["cheated", "idle", "sound", "new"]
-    assert re.split(r" {2,}", table[0]) == [
-        "cheated",
-        "≤ 0.00",
-        "cheats",
-        "-",
-        "0",
-        "-",
-        "1/3",
-        "-",
-        "oracle, flake, mutants",
-    ]
+    cells = re.split(r" {2,}", table[0])
+    assert (*cells[:3], cells[-1]) == ("cheated", "≤ 0.00", "cheats", "oracle, flake, mutants")
+    assert "1/3" in cells
     assert "sandrl redteam --problems" in done.stderr
     document = json.loads(sandrl("problems", "cards", problems, "--cards", cards, "--json").stdout)
     assert document["set"]["problems"] == 4

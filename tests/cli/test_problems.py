@@ -216,7 +216,7 @@ def test_checks_that_accept_an_answer_without_any_work_are_named_then_and_wherev
     answers = written(tmp_path / "c.jsonl", {"task_id": "weak", "code": "def square(n): return n * n"})
     scored = sandrl("reward", answers, "--problems", path)
     assert (
-        "warning: the checks of weak accept an answer that does no work: an answer that gives None\n" in scored.stderr
+        "warning: the checks of weak accepted an answer that does no work: an answer that gives None\n" in scored.stderr
     )
     # Other checks are other checks.
     path = written(tmp_path / "p.jsonl", {**weak, "tests": SQUARE["tests"]})

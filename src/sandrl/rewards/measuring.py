@@ -166,7 +166,8 @@ class Measuring:
         self._kept = KeptProblems(run.session.writer, None)
         self._asked: set[str] = set()
         self._total = 0
-        self._next = max(earlier.numbers.values(), default=-1) + 1
+        self._taken = set(earlier.numbers.values())
+        self._next = max(self._taken, default=-1) + 1
         self._has_begun = False
         self._warnings: set[str] = set()
         self._opinions: OpinionMemory = {}
@@ -206,7 +207,8 @@ class Measuring:
         context = context or self.context
         trial = replace(context.options.trial, keeps_states=keeps_states)
         context = replace(context, options=replace(context.options, trial=trial))
-        self._asked.update(each.id for each in runs)
+        for each in runs:
+            self._ask(each.id)
         left = []
         for each in runs:
             if (known := self.results.get(each.id)) is not None:
@@ -216,6 +218,17 @@ class Measuring:
         if left and not self.interrupt.level:
             self._judge(left, context, problems or self.problems, on_result)
         return {each.id: self.results[each.id] for each in runs if each.id in self.results}
+
+    def _ask(self, name: str) -> None:
+        # A resumed run asks in the same order, so what has no row yet gets the number that it had.
+        if name in self._asked:
+            return
+        number = len(self._asked)
+        self._asked.add(name)
+        if name not in self._numbers:
+            self._numbers[name] = self._next if number in self._taken else number
+            self._taken.add(self._numbers[name])
+            self._next = max(self._next, self._numbers[name] + 1)
 
     def _judge(
         self,
@@ -227,10 +240,6 @@ class Measuring:
         writer, tell = self.run.session.writer, self.run.tell
         where = Place(writer.job_id, attempt=self.run.session.attempt)
         completions = [Completion(each.id, each.task_id, code=each.code) for each in left]
-        for each in left:
-            if each.id not in self._numbers:
-                self._numbers[each.id] = self._next
-                self._next += 1
         if not self._has_begun:
             self._has_begun = True
             assert self.run.connection is not None, "no service measures"
