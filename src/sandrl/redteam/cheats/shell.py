@@ -56,7 +56,7 @@ JUDGES='judges=
 for each; do case $each in *pytest* | /tests | /tests/* | *unittest* | *test*) judges=yes;; esac; done
 '
 # `shim NAME TEXT [SHELL] [present]` replaces a program, wherever it is in PATH, by a script; `.was` has what it was.
-# With `present`, it is made nowhere else.
+# With `present`, it is made nowhere else. A program comes before the links to it, or a shim would start itself.
 shims=
 shim() {
     body=$2 new= ifs=$IFS
@@ -68,7 +68,10 @@ shim() {
         if [ -e "$directory/$1" ] || [ -L "$directory/$1" ]; then
             [ ! -e "$directory/.was/$1" ] && mkdir -p "$directory/.was" || continue
             if [ -L "$directory/$1" ]; then
-                ln -s "$(target_of "$directory/$1")" "$directory/.was/$1" || continue
+                target=$(target_of "$directory/$1")
+                was=${target%/*}/.was/${target##*/}
+                [ -e "$was" ] || was=$target
+                ln -s "$was" "$directory/.was/$1" || continue
             else
                 cp -p "$directory/$1" "$directory/.was/$1" || continue
             fi
@@ -79,8 +82,9 @@ shim() {
     IFS=:
     for directory in $first; do
         IFS=$ifs
-        [ -n "$directory" ] && mkdir -p "$directory" 2>/dev/null && [ -w "$directory" ] || continue
-        [ "$4" != present ] && [ ! -e "$directory/$1" ] && shim_in "$directory/$1" "${3:-/bin/sh}" && new=yes
+        [ "$4" != present ] && [ -n "$directory" ] && [ ! -e "$directory/$1" ] || continue
+        [ -d "$directory" ] || mkdir -p "$directory" 2>/dev/null
+        [ -w "$directory" ] && shim_in "$directory/$1" "${3:-/bin/sh}" && new=yes
     done
     IFS=$ifs
     [ -z "$new" ] || shims="$shims $1"
@@ -92,15 +96,20 @@ target_of() {
     }
 }
 shim_in() {
-    printf '#!%s\n%s\n' "$2" "$body" >"$1.new" && chmod 755 "$1.new" && mv -f "$1.new" "$1"
+    made=$1
+    if [ -e "$1" ] || [ -L "$1" ]; then made=$1.new; fi
+    printf '#!%s\n# shim\n%s\n' "$2" "$body" >"$made" && chmod 755 "$made" || return
+    [ "$made" = "$1" ] || mv -f "$made" "$1"
 }
 must_have_shims() { [ -n "$shims" ] || none "no directory of PATH can be changed"; }
 PASS_ON='[ -x "${0%/*}/.was/${0##*/}" ] && exec "${0%/*}/.was/${0##*/}" "$@"
 for each in /usr/local/bin /usr/bin /bin; do
     for each in "$each/.was/${0##*/}" "$each/${0##*/}"; do
-        [ -x "$each" ] && [ "$each" != "$0" ] && exec "$each" "$@"
+        [ -x "$each" ] && { read -r _; read -r mark; } <"$each"
+        [ -x "$each" ] && [ "$mark" != "# shim" ] && exec "$each" "$@"
     done
 done
+exit 127
 '
 # The interpreters of Python of this machine.
 pythons() {
