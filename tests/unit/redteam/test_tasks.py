@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from tests.support.tasks.shell import write_shell_task
 
+from sandrl.config.words import VerifierPlace
 from sandrl.events.results import ScoredCompletion, Status, Trust
-from sandrl.problems import load_problems
+from sandrl.problems import Problem, load_problems
 from sandrl.redteam import CHEATS
 from sandrl.redteam.tasks import TaskAttack, attack_tasks, count_runs
+from sandrl.rewards.cards import card_of
 from sandrl.rewards.measuring import Run
+from sandrl.runs.cards import Card
 from sandrl.scoring.options import ScoreOptions
 
 CHEAT = CHEATS[0]
@@ -35,11 +38,13 @@ class Context:
 class Measured:
     """A run whose results are known: doing nothing earns -0.5, and the cheat what is said."""
 
-    def __init__(self, reward: float | None, applies: bool) -> None:
+    place = VerifierPlace.TASK
+
+    def __init__(self, problems: Mapping[str, Problem], reward: float | None, applies: bool) -> None:
+        self._problems = problems
         self._cheated: dict[str, Any] = {"reward": reward, "applies": applies}
         self.interrupt = SimpleNamespace(level=0)
         self.context = Context(ScoreOptions())
-        self.run = SimpleNamespace(connection=None)
 
     def judge(self, runs: Sequence[Run], **_: Any) -> dict[str, ScoredCompletion]:
         return {
@@ -48,6 +53,9 @@ class Measured:
             if "@" not in run.label
         }
 
+    def card_of(self, task_id: str, runs: Mapping[str, ScoredCompletion]) -> Card:
+        return card_of(self._problems[task_id], runs)
+
     def keep(self, card: object) -> None:
         pass
 
@@ -55,9 +63,8 @@ class Measured:
 def attack(place: Path, reward: float | None, *, applies: bool = True) -> TaskAttack:
     write_shell_task(place / "task")
     problems = load_problems(place).problems
-    measured: Any = Measured(reward, applies)
-    record: Any = SimpleNamespace(add=list)
-    (found,) = attack_tasks(measured, problems, (CHEAT,), record, mutants=0)
+    measured: Any = Measured(problems, reward, applies)
+    (found,) = attack_tasks(measured, problems, (CHEAT,), mutants=0)
     return found
 
 
