@@ -70,7 +70,8 @@ class Altered:
             found = [each for each, name in machine.processes().items() if each not in before and name == self.program]
             if not found:
                 raise InputError(f"the solution left no process of {shown(self.program)} this time")
-            machine.run(("sh", "-c", _END, "sh", *map(str, found)), user=ROOT, timeout_seconds=_SECONDS)
+            command = ("sh", "-c", _END, "sh", *map(str, found))
+            machine.run(command, user=ROOT, timeout_seconds=_SECONDS, is_own=True)
         if self.file:
             self._change(machine)
         return remark
@@ -81,7 +82,7 @@ class Altered:
             words = (change.kind, change.path, change.target, f"{change.mode:o}", f"{change.uid}:{change.gid}")
             content = contents_of(path, {change.path}, MOST_FILE_BYTES).get(change.path, b"")
             command = ("sh", "-c", _APPLY, "sh", *words)
-            outcome = machine.run(command, user=ROOT, timeout_seconds=_SECONDS, stdin=content)
+            outcome = machine.run(command, user=ROOT, timeout_seconds=_SECONDS, stdin=content, is_own=True)
             if outcome.exit_code:
                 raise InputError("a mutant cannot be made: a file cannot be changed", path=change.path)
 

@@ -132,7 +132,7 @@ class Oracle:
             return Patch(solution.patch).act(machine, step, 0)
         machine.put("/solution", files_of(self.task, [solution.directory], solution.files), anew=True)
         script = shlex.quote(posixpath.join("/solution", solution.script))
-        machine.run(f"chmod +x {script}", user=ROOT, timeout_seconds=_MOVING_SECONDS)
+        machine.run(f"chmod +x {script}", user=ROOT, timeout_seconds=_MOVING_SECONDS, is_own=True)
         seconds = _limit(step)
         variables = {
             "DEBIAN_FRONTEND": "noninteractive",
@@ -142,7 +142,7 @@ class Oracle:
         try:
             outcome = machine.run(script, user=step.agent.user, timeout_seconds=seconds, variables=variables)
         finally:
-            machine.run("rm -rf /solution", user=ROOT, timeout_seconds=_MOVING_SECONDS)
+            machine.run("rm -rf /solution", user=ROOT, timeout_seconds=_MOVING_SECONDS, is_own=True)
         return remark_on("the solution", outcome, seconds)
 
 

@@ -2,6 +2,10 @@
 
 A program reads from its standard input what its arguments must not show: the first lines are words of a shell, and the
 rest is the input of the command.
+
+An agent may write to a directory of the image's PATH, or of the system's. So the programs find others in directories
+that root alone can write, as far as the image has its programs there. Commands of a task have the PATH of the image,
+and what starts them is named by its path.
 """
 
 from __future__ import annotations
@@ -14,9 +18,9 @@ KEPT_BYTES = 64 << 20
 ENDING_SECONDS = 20.0
 """How long a command may take to end after its time limit, and its output to be read."""
 
-RUN = rf"""n='
-'
-IFS= read -r own && IFS= read -r its && eval "$own" || exit 126
+SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+RUN = rf"""IFS= read -r own && IFS= read -r its && eval "$own" || exit 126
 d=$(umask 077 && mktemp -d /tmp/.run-XXXXXX) && exec 6>&2 2>/dev/null 3>>"$d/out" 4>>"$d/err" 5<&0 </dev/null ||
     {{ eval "$its" && exec "$@"; exit 126; }}
 set -f
@@ -87,28 +91,62 @@ exit code, whether it was late, and how much it has written to each output.
 
 PROBE = r"""say() { [ -f "$1" ] && while IFS= read -r line || [ "$line" ]; do printf '%s\n' "$line"; done <"$1"; }
 part() { printf '%s\n' "$mark"; }
+where() {
+    IFS=:
+    for each in $PATH; do
+        [ -f "$each/$1" ] && [ -x "$each/$1" ] || continue
+        printf '%s\n' "$each/$1"; return
+    done
+    command -v "$1"
+}
+for ls in /bin/ls /usr/bin/ls; do [ ! -x "$ls" ] || break; done
+is_roots() {
+    each=$1
+    while [ "$each" ]; do each=${each%/*}; set -- "$@" "${each:-/}"; done
+    found=$("$ls" -ldn -- "$@" 2>/dev/null) || return
+    printf '%s\n' "$found" | (while IFS=' ' read -r mode links owner rest; do
+        case $mode,$owner in ?????-??-*,0) ;; *) exit 1;; esac
+    done)
+}
+set -f; IFS=: safe= others=
+for directory in $PATH; do
+    case $directory in /*) ;; *) continue;; esac
+    directory=$(cd -P -- "$directory" 2>/dev/null && pwd -P) || continue
+    case :$safe:$others: in *":$directory:"*) continue;; esac
+    if is_roots "$directory"; then safe=$safe${safe:+:}$directory; else others=$others${others:+:}$directory; fi
+done
+all=$safe${safe:+${others:+:}}$others
+PATH=$safe
+[ "$safe" ] && command -v mkdir >/dev/null 2>&1 || PATH=${all:-$paths}
+unset IFS
 IFS= read -r mark
 id -u; part
 say /proc/self/uid_map; part
 say /proc/self/gid_map; part
 say /etc/passwd; part
 say /etc/group; part
-for each in bash head tar su; do command -v $each >/dev/null 2>&1 && echo $each; done
-for each in tar su; do busybox $each --help >/dev/null 2>&1 && echo "busybox $each"; done
-setpriv --reuid=0 --regid=0 --clear-groups true 2>/dev/null && echo setpriv
-chroot --userspec=0:0 --groups=0 / true 2>/dev/null && echo chroot
-part"""
-"""Finds out whose the programs of a machine are, which users it has, and which programs."""
+for each in sh bash tar su; do found=$(where $each) && printf '%s=%s\n' $each "$found"; done
+[ ! -x /bin/sh ] || echo sh=/bin/sh
+found=$(where busybox) && for each in tar su; do
+    "$found" $each --help >/dev/null 2>&1 && printf 'busybox %s=%s\n' $each "$found"
+done
+found=$(where setpriv) && "$found" --reuid=0 --regid=0 --clear-groups true 2>/dev/null && echo "setpriv=$found"
+found=$(where chroot) && "$found" --userspec=0:0 --groups=0 / true 2>/dev/null && echo "chroot=$found"
+part
+printf '%s\n' "$PATH"; part"""
+"""Finds out whose the programs of a machine are, which users it has, which programs, and the PATH of its own.
+
+A directory that others than root can write, or one above it, is in that PATH only if the image has its programs
+nowhere else, and last.
+"""
 
 TERMINAL = r"""umask 077; d=$(mktemp -d /tmp/.terminal-XXXXXX) && cat >"$d/words" && printf %s "$d" """
 """Makes the directory of a terminal with the words of its shell, and prints its path."""
 
-SHELL = r"""n='
-'
-stty -echo 2>/dev/null
+SHELL = r"""stty -echo 2>/dev/null
 its=$(cat "$0/words"); rm -f "$0/words"; eval "$its" || exit
 printf '%s %d\n' "$mark" $$
-unset mark its n ENV
+unset mark its n paths ENV
 exec "$@" """
 """Becomes the shell of a terminal, after it has written `mark` and its process id."""
 
@@ -144,6 +182,12 @@ WROTE_TOO_MUCH = 141
 """The exit code of a command whose output was not read any more."""
 
 
+def program(text: str, path: str = "") -> str:
+    """A program of the machine's own, by the PATH of the machine's own; without one, the system's directories first."""
+    searched = quoted(path) if path else f"{SYSTEM}:$paths"
+    return f"n='\n'\npaths=$PATH; PATH={searched}; export PATH\n{text}"
+
+
 def quoted(text: str) -> str:
     """A word of a shell in one line, where `n` is a newline."""
     return "'" + text.replace("'", "'\\''").replace("\n", "'\"$n\"'") + "'"
@@ -161,10 +205,11 @@ def words(arguments: Iterable[str]) -> str:
     return "set -- " + " ".join(map(quoted, arguments))
 
 
-def command(argv: Iterable[str], variables: Mapping[str, str], directory: str | None) -> str:
-    """Words that change to a directory, set variables, and set the arguments to a command."""
+def command(argv: Iterable[str], variables: Mapping[str, str], directory: str | None, *, is_own: bool = False) -> str:
+    """Words that change to a directory, set variables, PATH too unless it is the machine's, and set the arguments."""
+    path = "" if is_own else "PATH=$paths; "
     change = f"cd -- {quoted(directory)} || exit 126; " if directory else ""
-    return change + exported(variables) + words(argv)
+    return path + change + exported(variables) + words(argv)
 
 
 def lines(*texts: str) -> bytes:

@@ -34,7 +34,7 @@ FILE_SECONDS = 120.0
 """How long a machine may take to tell what it is like, and to write or read files."""
 
 _SHARE_OF_HEAD = 4
-_NOT_EXECUTABLE = 126
+_NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 _MARGIN_BYTES = 64 << 10
 _FACTS_BYTES = 4 << 20
 # Without those that have ended, and wait to be heard of.
@@ -115,6 +115,7 @@ class Machine:
         directory: str | None = None,
         stdin: bytes = b"",
         output_bytes: int = OUTPUT_BYTES,
+        is_own: bool = False,
     ) -> CommandOutcome:
         """Runs a command to its end.
 
@@ -128,6 +129,8 @@ class Machine:
             variables: Besides those of the machine; they do not appear in arguments.
             directory: Its working directory; None for that of the machine.
             output_bytes: How much of each output is kept; a line with its size replaces the middle of a longer one.
+            is_own: Whether it is the machine's own, and not the task's: text for sh, whose programs are found as those
+                of `program` are.
 
         Returns:
             How it ended; the exit code is None if it exceeded its time limit.
@@ -137,11 +140,15 @@ class Machine:
             InfrastructureError: If the sandbox failed.
             RuntimeLost: If the runtime failed.
         """
-        argv = [self.shell, "-c", command] if isinstance(command, str) else list(command)
+        if isinstance(command, str):
+            shell = self._facts.shell if is_own else self.shell
+            argv = [shell, "-c", command, posixpath.basename(shell)]
+        else:
+            argv = list(command)
         mark, seconds = secrets.token_hex(16), max(int(-(-timeout_seconds // 1)), 1)
         first = output_bytes // _SHARE_OF_HEAD
         becoming, its_own = self.becoming(user)
-        its = guest.command([*becoming, *argv], its_own | dict(variables or {}), directory)
+        its = guest.command([*becoming, *argv], its_own | dict(variables or {}), directory, is_own=is_own)
         if "\0" in its:
             return CommandOutcome(
                 self.sandbox_id or "", _NOT_EXECUTABLE, stderr=b"a word of the command has a NUL byte\n"
@@ -150,7 +157,7 @@ class Machine:
         began = time.monotonic()
         try:
             outcome = self.ask(
-                ("sh", "-c", guest.RUN),
+                self.program(guest.RUN),
                 guest.lines(own, its) + stdin,
                 seconds + guest.ENDING_SECONDS,
                 2 * output_bytes + _MARGIN_BYTES,
@@ -164,8 +171,12 @@ class Machine:
 
     @property
     def shell(self) -> str:
-        """The shell of its commands: bash, else sh."""
-        return "bash" if "bash" in self._facts.programs else "sh"
+        """The shell of its commands, by its path: bash, else sh."""
+        return self._facts.programs.get("bash", self._facts.shell)
+
+    def program(self, text: str, *arguments: str) -> tuple[str, ...]:
+        """The words of a command of the machine's own, for `ask`: no user but root can replace its programs."""
+        return self._facts.shell, "-c", guest.program(text, self._facts.path), *arguments
 
     def becoming(self, user: str | None) -> tuple[list[str], dict[str, str]]:
         """The words before a command that make it one of a user, None for that of the machine, and variables of it.
@@ -190,8 +201,11 @@ class Machine:
 
     def _probed(self) -> Facts:
         # A shell that fails is the image's; commands show it.
-        mark = secrets.token_hex(16)
-        outcome = self.ask(("sh", "-c", guest.PROBE), guest.lines(mark), START_SECONDS, _FACTS_BYTES)
+        mark, words = secrets.token_hex(16), ("-c", guest.program(guest.PROBE))
+        outcome = self.ask((self._facts.shell, *words), guest.lines(mark), START_SECONDS, _FACTS_BYTES)
+        if outcome.exit_code in (_NOT_EXECUTABLE, _NOT_FOUND):
+            # That of the image's PATH.
+            outcome = self.ask(("sh", *words), guest.lines(mark), START_SECONDS, _FACTS_BYTES)
         if outcome.timed_out:
             raise InfrastructureError(f"the shell of the sandbox did not answer within {START_SECONDS:g} s")
         return Facts.read(outcome.stdout.decode("utf-8", "replace"), mark)
@@ -216,7 +230,7 @@ class Machine:
         tar = next((each for each in ("tar", "busybox tar") if each in self._facts.programs), "")
         given = guest.assigned(place=directory, anew="yes" if anew else "", tar=tar or "false")
         outcome = self.ask(
-            ("sh", "-c", f"n='\n'\n{guest.PUT}"),
+            self.program(guest.PUT),
             guest.lines(f"{given}; {guest.words(paths_of(entries))}") + archive,
             FILE_SECONDS,
             _MARGIN_BYTES,
@@ -244,7 +258,7 @@ class Machine:
                 commands.append(f"mkdir -p -- {guest.quoted(path)}")
             if entry.target is None:
                 commands.append(f"chmod {entry.mode:o} -- {guest.quoted(path)}")
-        self.ask(("sh", "-c", "n='\n'\n" + "\n".join(commands)), b"", FILE_SECONDS, _MARGIN_BYTES)
+        self.ask(self.program("\n".join(commands)), b"", FILE_SECONDS, _MARGIN_BYTES)
 
     def get(self, path: str, *, exclude: Sequence[str] = (), most_bytes: int) -> bytes | None:
         """A tar archive of a file or directory, whose names begin with its name; None if there is nothing.
@@ -282,8 +296,7 @@ class Machine:
         return self._file(guest.READ, guest.assigned(path=path, most=most_bytes + 1), most_bytes)
 
     def _file(self, program: str, given: str, most_bytes: int) -> bytes | None:
-        command = ("sh", "-c", f"n='\n'\n{program}")
-        outcome = self.ask(command, guest.lines(given), FILE_SECONDS, most_bytes + _MARGIN_BYTES)
+        outcome = self.ask(self.program(program), guest.lines(given), FILE_SECONDS, most_bytes + _MARGIN_BYTES)
         if len(outcome.stdout) > most_bytes or outcome.exit_code == guest.WROTE_TOO_MUCH:
             raise TooLargeError
         return outcome.stdout if outcome.exit_code == 0 else None
@@ -319,7 +332,7 @@ class Machine:
         becoming = [] if user is None else self.becoming(user)[0]
         # The kernel spares the process that asks, so the second one of these ends the first.
         for _ in range(2):
-            self.ask((*becoming, "sh", "-c", "kill -9 -1"), b"", START_SECONDS, _MARGIN_BYTES)
+            self.ask((*becoming, *self.program("kill -9 -1")), b"", START_SECONDS, _MARGIN_BYTES)
 
     def processes(self) -> dict[int, str]:
         """The names of the programs that run, by their process ids.
@@ -328,7 +341,7 @@ class Machine:
             InfrastructureError: If the sandbox failed.
             RuntimeLost: If the runtime failed.
         """
-        outcome = self.ask(("sh", "-c", guest.PROCESSES), b"", START_SECONDS, _FACTS_BYTES)
+        outcome = self.ask(self.program(guest.PROCESSES), b"", START_SECONDS, _FACTS_BYTES)
         lines = map(_PROCESS.match, outcome.stdout.decode("utf-8", "replace").splitlines())
         return {int(found[1]): found[2] for found in lines if found}
 
@@ -406,7 +419,7 @@ class Machine:
             yield
         except InfrastructureError:
             if self._loss is None:
-                self.ask(("sh", "-c", ":"), b"", START_SECONDS, _MARGIN_BYTES)
+                self.ask(self.program(":"), b"", START_SECONDS, _MARGIN_BYTES)
             raise
 
     def ask(self, argv: Sequence[str], stdin: bytes, timeout_seconds: float, most_bytes: int) -> CommandOutcome:

@@ -31,7 +31,7 @@ def make_ready(machine: Machine, environment: Environment, task: Task) -> None:
     if environment.files:
         machine.put(working_directory(machine), files_of(task, [environment.files]))
     if environment.prepare:
-        run_to_end(machine, environment.prepare, "the script that prepares the machine failed", program="bash")
+        run_to_end(machine, environment.prepare, "the script that prepares the machine failed", is_own=False)
     if environment.healthcheck is not None:
         wait_until_healthy(machine, environment.healthcheck, None)
 
@@ -41,16 +41,17 @@ def working_directory(machine: Machine) -> str:
     return machine.run("pwd", timeout_seconds=SETUP_SECONDS).stdout.decode("utf-8", "surrogateescape").strip() or "/"
 
 
-def run_to_end(machine: Machine, command: str, what: str, *, user: str | None = ROOT, program: str = "sh") -> None:
+def run_to_end(machine: Machine, command: str, what: str, *, user: str | None = ROOT, is_own: bool = True) -> None:
     """Runs a command that must succeed.
 
     Args:
         what: What it means if it does not.
+        is_own: As in `Machine.run`.
 
     Raises:
         Unprepared: If it does not.
     """
-    outcome = machine.run((program, "-c", command), user=user, timeout_seconds=SETUP_SECONDS)
+    outcome = machine.run(command, user=user, timeout_seconds=SETUP_SECONDS, is_own=is_own)
     if outcome.timed_out:
         raise Unprepared(f"{what}: it took more than {SETUP_SECONDS:g} s")
     if outcome.exit_code:

@@ -7,6 +7,7 @@ while they run, and a command that has not ended in its time continues.
 
 from __future__ import annotations
 
+import posixpath
 import re
 import secrets
 import threading
@@ -185,12 +186,12 @@ class Terminal:
     def _started(self) -> _Shell:
         machine, mark = self._machine, secrets.token_hex(16)
         shell = machine.shell
-        argv = ["bash", "--noediting", "-i"] if shell == "bash" else [shell, "-i"]
+        argv = [shell, "--noediting", "-i"] if posixpath.basename(shell) == "bash" else [shell, "-i"]
         given = _VARIABLES | self._variables
         becoming, its_own = machine.becoming(self._user)
         words = f"mark={mark}; {guest.command(argv, its_own | given, self._directory)}"
         made = machine.ask(
-            (*becoming, "sh", "-c", guest.TERMINAL),
+            (*becoming, *machine.program(guest.TERMINAL)),
             words.encode("utf-8", "surrogateescape"),
             _FILE_SECONDS,
             _ANSWER_BYTES,
@@ -200,7 +201,7 @@ class Terminal:
             reason = made.stderr.decode("utf-8", "replace").strip() or "its programs do not work"
             raise InfrastructureError(f"the sandbox has no room for a terminal: {reason[:200]}")
         started = _Shell(place, becoming, self._output_bytes)
-        started.open(machine, (*becoming, "sh", "-c", guest.SHELL, place), mark)
+        started.open(machine, (*becoming, *machine.program(guest.SHELL, place)), mark)
         return started
 
 
@@ -241,7 +242,7 @@ class _Shell:
     def begin(self, machine: Machine, command: str) -> None:
         path = f"{self._place}/command"
         written = machine.ask(
-            (*self._becoming, "sh", "-c", 'cat >"$0"', path),
+            (*self._becoming, *machine.program('cat >"$0"', path)),
             f"{command}\n".encode("utf-8", "surrogateescape"),
             _FILE_SECONDS,
             _ANSWER_BYTES,
@@ -283,7 +284,7 @@ class _Shell:
         self.write(b"\x03")
         if self.look(1.0).is_running:
             given = guest.lines(guest.assigned(pid=self._pid))
-            machine.ask(("sh", "-c", guest.INTERRUPT), given, _FILE_SECONDS, _ANSWER_BYTES)
+            machine.ask(machine.program(guest.INTERRUPT), given, _FILE_SECONDS, _ANSWER_BYTES)
             self.look(1.0)
 
     def cancel(self) -> None:

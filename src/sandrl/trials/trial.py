@@ -10,6 +10,7 @@ group by breaking a verifier, and loses nothing by a verifier that is broken.
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -362,10 +363,8 @@ class _Trial:
                 raise Unprepared(error.message) from error
         if step.workdir:
             machine.put(working_directory(machine), files_of(self._task, [step.workdir]), owner=user)
-            command = (
-                "if [ -f setup.sh ]; then if command -v bash >/dev/null; then bash setup.sh; else sh setup.sh; fi; fi"
-            )
-            run_to_end(machine, command, f"setup.sh of step {step.name!r} failed", user=user)
+            command = f"[ ! -f setup.sh ] || exec {shlex.quote(machine.shell)} setup.sh"
+            run_to_end(machine, command, f"setup.sh of step {step.name!r} failed", user=user, is_own=False)
         if step.healthcheck is not None:
             wait_until_healthy(machine, step.healthcheck, user)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sandrl.errors import NoUserError
@@ -31,7 +31,8 @@ class Facts:
         uid_ranges: The first user ids of ranges that it has, and their numbers; empty if that is not known.
         passwd: The rows of its users.
         group: The rows of its groups.
-        programs: Programs that it has, of those that are used here.
+        programs: Where the programs are that it has, of those that are used here.
+        path: Where its own commands find programs; empty if that is not known.
     """
 
     uid: int = 0
@@ -39,12 +40,13 @@ class Facts:
     gid_ranges: tuple[tuple[int, int], ...] = ()
     passwd: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
     group: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
-    programs: frozenset[str] = frozenset()
+    programs: Mapping[str, str] = field(default_factory=dict)
+    path: str = ""
 
     @classmethod
     def read(cls, text: str, mark: str) -> Facts:
         """Reads what `guest.PROBE` has written; as much as there is."""
-        parts = [*text.split(f"{mark}\n"), *[""] * 6]
+        parts = [*text.split(f"{mark}\n"), *[""] * 7]
         uid = _number(parts[0].strip())
         return cls(
             0 if uid is None else uid,
@@ -52,8 +54,14 @@ class Facts:
             _ranges(parts[2]),
             _rows(parts[3], 7),
             _rows(parts[4], 4),
-            frozenset(parts[5].splitlines()),
+            dict(line.split("=", 1) for line in parts[5].splitlines() if "=" in line),
+            parts[6].removesuffix("\n"),
         )
+
+    @property
+    def shell(self) -> str:
+        """Where `sh` is."""
+        return self.programs.get("sh", "/bin/sh")
 
     def find(self, text: str) -> User:
         """The user of `NAME`, `UID`, `NAME:GROUP` or `UID:GID`.
@@ -100,13 +108,13 @@ class Facts:
             raise NoUserError(
                 f"user {text}: programs of this sandbox run as user {self.uid}, who cannot become another"
             )
-        groups = ",".join(map(str, user.groups))
-        if "setpriv" in self.programs:
-            return ["setpriv", f"--reuid={user.uid}", f"--regid={user.gid}", f"--groups={groups}"]
-        if "chroot" in self.programs:
-            return ["chroot", f"--userspec={user.uid}:{user.gid}", f"--groups={groups}", "/"]
-        if user.name and (su := next((each for each in ("su", "busybox su") if each in self.programs), "")):
-            return [*su.split(), "-m", "-s", "/bin/sh", "-c", 'exec "$0" "$@"', "--", user.name]
+        groups, programs = ",".join(map(str, user.groups)), self.programs
+        if "setpriv" in programs:
+            return [programs["setpriv"], f"--reuid={user.uid}", f"--regid={user.gid}", f"--groups={groups}"]
+        if "chroot" in programs:
+            return [programs["chroot"], f"--userspec={user.uid}:{user.gid}", f"--groups={groups}", "/"]
+        if user.name and (su := next((each for each in ("su", "busybox su") if each in programs), "")):
+            return [programs[su], *su.split()[1:], "-m", "-s", self.shell, "-c", 'exec "$0" "$@"', "--", user.name]
         raise NoUserError(f"user {text}: the image has neither setpriv nor chroot nor su to become it with")
 
     def variables(self, user: User) -> dict[str, str]:

@@ -137,6 +137,7 @@ def _prepare(machine: Machine, verifier: Verifier, tests: Sequence[Entry] | None
         ("sh", "-c", _MADE_ANEW, "sh", *directories),
         user=ROOT,
         timeout_seconds=_MOVING_SECONDS,
+        is_own=True,
         # Programs of other users, which an agent has left running, write no reward.
         variables={"owner": _owner(machine, verifier)},
     )
@@ -161,12 +162,13 @@ def _has_dos_lines(entry: Entry) -> bool:
 def _owner(machine: Machine, verifier: Verifier) -> str:
     if verifier.phase.user is not None:
         return verifier.phase.user
-    number = machine.run("id -u", timeout_seconds=_MOVING_SECONDS).stdout.decode("utf-8", "replace").strip()
+    told = machine.run("id -u", timeout_seconds=_MOVING_SECONDS, is_own=True)
+    number = told.stdout.decode("utf-8", "replace").strip()
     return number if number.isdecimal() and len(number) < 12 else ROOT
 
 
 def _done(machine: Machine, command: str) -> str:
-    outcome = machine.run(command, user=ROOT, timeout_seconds=_MOVING_SECONDS)
+    outcome = machine.run(command, user=ROOT, timeout_seconds=_MOVING_SECONDS, is_own=True)
     return "" if outcome.exit_code == 0 else last_line(outcome.stderr) or f"exit status {outcome.exit_code}"
 
 

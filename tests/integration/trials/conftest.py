@@ -16,6 +16,7 @@ from tests.support.image_trees import copy_program, import_tree, make_busybox_tr
 from tests.support.programs import require_program
 
 BUSYBOX, DEBIAN, BARE = "trials-busybox:1", "trials-debian:1", "trials-bare:1"
+ELSEWHERE, OPEN = "trials-elsewhere:1", "trials-open:1"
 _PROGRAMS = ("bash", "setpriv", "chroot", "head", "tail", "tar", "mktemp", "wc", "sleep", "nohup", "setsid")
 
 
@@ -47,11 +48,28 @@ def _bare(place: Path) -> None:
             path.symlink_to(".shell")
 
 
+def _elsewhere(place: Path) -> None:
+    _busybox(place)
+    (place / "opt").mkdir()
+    (place / "bin").rename(place / "opt/tools")
+
+
+def _open(place: Path) -> None:
+    _elsewhere(place)
+    (place / "opt/tools").chmod(0o777)
+
+
 @pytest.fixture(scope="session")
 def images() -> dict[str, str]:
-    """Names of images: one with programs of Debian, one with busybox alone, one with next to nothing."""
+    """Names of images: one with programs of Debian, one with busybox alone, one with next to nothing.
+
+    Two have busybox in a directory that `PATH` alone names; all users can write that of the second one.
+    """
     made: dict[str, Callable[[Path], None]] = {BUSYBOX: _busybox, DEBIAN: _debian, BARE: _bare}
-    return {name.split("-")[1].split(":")[0]: import_tree(name, make) for name, make in made.items()}
+    found = {name: import_tree(name, make) for name, make in made.items()}
+    for name, make in ((ELSEWHERE, _elsewhere), (OPEN, _open)):
+        found[name] = import_tree(name, make, {"Env": ["PATH=/opt/tools"]})
+    return {name.split("-")[1].split(":")[0]: image for name, image in found.items()}
 
 
 @pytest.fixture(scope="session")

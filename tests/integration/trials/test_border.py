@@ -78,6 +78,8 @@ def run(place: JobSandboxes, images: dict[str, str], tmp_path: Path, outage: Out
         memory_bytes: int | None = None,
         network: Reach = _NO_NETWORK,
         directory: str = "",
+        variables: tuple[tuple[str, str], ...] = (),
+        prepare: str = "",
     ) -> Verdict:
         made = [
             each if isinstance(each, Verifier) else Verifier(Phase(timeout_seconds=20.0), files=_tests(each))
@@ -92,7 +94,8 @@ def run(place: JobSandboxes, images: dict[str, str], tmp_path: Path, outage: Out
             memory_bytes=memory_bytes,
             network=network,
             directory=directory or None,
-            prepare="mkdir -p /app; chmod 777 /app",
+            variables=variables,
+            prepare=f"mkdir -p /app; chmod 777 /app; {prepare}",
         )
         task = Task("t", "test", "digest", environment, steps, strategy=strategy)
         return run_trial(task, agent, Site(make, place.find_image), options)
@@ -246,6 +249,44 @@ def test_a_process_of_another_user_writes_no_reward_of_a_shared_verifier(run: Ru
 
     verdict = run(Cheat(), f"sleep 1; {_HONEST}")
     assert (verdict.score, verdict.trust) == (0.0, Trust.SHARED)
+
+
+_NAMES = "sh bash busybox cat chmod chown chroot head id ls mkdir mktemp mv rm setpriv sleep su tail tar wc"
+# Each leads to the program of its name; as root, it has left a sign before, and a better reward.
+_SHIMS = f"""for each in {_NAMES}; do
+    echo "#!/bin/sh
+[ \\$(/bin/id -u) = 0 ] && /bin/touch /app/root && [ -e {_REWARD} ] && echo 1 >{_REWARD}
+exec /bin/$each \\"\\$@\\"" >PLACE/$each
+    chmod 755 PLACE/$each
+done"""
+_SOUND = Verifier(
+    Phase(user="root", timeout_seconds=20.0),
+    files=_tests(f"[ -e /app/root ] && reward=1 || reward=0\necho $reward >{_REWARD}\n"),
+    ends_processes=True,
+)
+
+
+@pytest.mark.parametrize("options", [_CALM, _APART], ids=["shared", "separate"])
+@pytest.mark.parametrize("directory", ["/app/bin", "/usr/local/bin"])
+def test_what_an_agent_puts_into_a_directory_of_path_does_not_run_as_root(
+    run: Run, options: TrialOptions, directory: str
+) -> None:
+    class Cheat(Nothing):
+        def act(self, machine: Machine, step: TaskStep, number: int) -> None:
+            script = _SHIMS.replace("PLACE", directory)
+            outcome = machine.run(script, user="app", timeout_seconds=10)
+            assert outcome.exit_code == 0, outcome.stderr
+            seen = machine.run("tail -c 1 /etc/passwd; command -v tail", user="app", timeout_seconds=10)
+            assert seen.stdout.decode().split() == [f"{directory}/tail"], "its own commands have the PATH of the image"
+
+    verdict = run(
+        Cheat(),
+        _SOUND,
+        options=options,
+        variables=(("PATH", f"{directory}:/bin"),),
+        prepare=f"mkdir -p {directory}; chown 1000 {directory}",
+    )
+    assert _outcome(verdict) == (Status.FAILED, 0.0)
 
 
 def test_processes_end_before_a_shared_verifier_that_allows_it(run: Run) -> None:

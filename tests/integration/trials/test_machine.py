@@ -10,9 +10,11 @@ import pytest
 
 from sandrl.errors import NoUserError
 from sandrl.sandboxes import CommandOutcome
+from sandrl.trials import guest
 from sandrl.trials.entries import Entry, of_archive
 from sandrl.trials.machine import Machine, TooLargeError
 from sandrl.trials.state import find_state
+from sandrl.trials.users import Facts
 
 Machines = Callable[..., Machine]
 
@@ -211,3 +213,25 @@ def test_an_agent_that_has_filled_its_disk_may_tidy_up_and_its_state_is_kept(
     assert find_state(tmp_path, state.digest, state.image) == state
     assert said(machine.run("rm /srv/large* /srv/more; sleep 1; echo well", timeout_seconds=10)) == "well"
     assert terminal.run("echo well", 10).output == "well\n"
+
+
+def test_its_own_programs_are_in_directories_that_root_alone_can_write(machines: Machines) -> None:
+    machine = machines("debian")
+    script = """cd /opt && mkdir -p roots others group open/roots/bin 'with space' && ln -s ../with\\ space open/link
+    chown app others; chmod 775 group; chmod 777 open"""
+    machine.run(f"mkdir -p /opt; {script}", timeout_seconds=10)
+    path = "/opt/others:relative::/opt/group:/opt/open/roots/bin:/nowhere:/opt/open/link:/opt/roots:/bin/../bin"
+    outcome = machine.run(
+        ("sh", "-c", guest.program(guest.PROBE)), timeout_seconds=10, variables={"PATH": path}, stdin=b"mark\n"
+    )
+    assert Facts.read(outcome.stdout.decode(), "mark").path == "/bin:/opt/with space:/opt/roots"
+
+
+@pytest.mark.parametrize("image", ["elsewhere", "open"])
+def test_an_image_that_keeps_its_programs_elsewhere_has_them(machines: Machines, image: str) -> None:
+    machine = machines(image)
+    machine.put("/x", [Entry("run.sh", 0o755, b"#!/opt/tools/sh\nid -u\n")])
+    assert said(machine.run("/x/run.sh", user="app", timeout_seconds=10)) == "1000"
+    assert said(machine.run("mkdir /y && command -v mkdir", timeout_seconds=10, is_own=True))
+    assert machine.read("/x/run.sh", 100) == b"#!/opt/tools/sh\nid -u\n"
+    assert machine.terminal().run("cd /y && pwd", 10).output == "/y\n"

@@ -12,8 +12,8 @@ GROUP = "root:x:0:\nextra:x:50:app,other\nfar:x:90000:app\nwheel:x:10:\n"
 WHOLE, ALONE = "0 100000 65536\n", "0 1234 1\n"
 
 
-def facts(ids: str = WHOLE, programs: str = "setpriv", uid: int = 0) -> Facts:
-    return Facts.read("m\n".join([f"{uid}\n", ids, ids, PASSWD, GROUP, f"{programs}\n", ""]), "m")
+def facts(ids: str = WHOLE, programs: str = "setpriv=/bin/setpriv", uid: int = 0) -> Facts:
+    return Facts.read("m\n".join([f"{uid}\n", ids, ids, PASSWD, GROUP, f"{programs}\n", "/bin\n", ""]), "m")
 
 
 def test_a_user_is_found_by_name_and_by_number() -> None:
@@ -41,16 +41,21 @@ def test_a_machine_with_one_user_id_says_so() -> None:
 
 @pytest.mark.parametrize(
     ("programs", "first"),
-    [("su\nchroot\nsetpriv", "setpriv"), ("su\nchroot", "chroot"), ("su", "su"), ("busybox su", "busybox")],
+    [
+        ("su=/bin/su\nchroot=/sbin/chroot\nsetpriv=/bin/setpriv", ["/bin/setpriv", "--reuid=1000"]),
+        ("su=/bin/su\nchroot=/sbin/chroot", ["/sbin/chroot", "--userspec=1000:1001"]),
+        ("su=/bin/su", ["/bin/su", "-m"]),
+        ("busybox su=/bin/busybox", ["/bin/busybox", "su"]),
+    ],
 )
-def test_the_best_program_becomes_the_user(programs: str, first: str) -> None:
+def test_the_best_program_becomes_the_user(programs: str, first: list[str]) -> None:
     machine = facts(programs=programs)
-    assert machine.becoming(machine.find("app"), "app")[0] == first
+    assert machine.becoming(machine.find("app"), "app")[:2] == first
 
 
 def test_whoever_cannot_become_another_says_so() -> None:
     with pytest.raises(NoUserError, match="neither setpriv nor chroot nor su"):
-        facts(programs="tar").becoming(facts().find("app"), "app")
+        facts(programs="tar=/bin/tar").becoming(facts().find("app"), "app")
     other = facts(uid=1000)
     assert other.becoming(other.find("app"), "app") == []
     with pytest.raises(NoUserError, match="run as user 1000"):
