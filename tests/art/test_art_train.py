@@ -277,7 +277,7 @@ def test_what_was_judged_with_every_scoring_option_is_judged_again_with_all_of_t
         format_reward=0.25,
         length_penalty=0.125,
         timeout_penalty=0.125,
-        verifier=VerifierPlace.SEPARATE,
+        verifier=VerifierPlace.ARTIFACTS,
         pass_env=("NAME",),
     )
     given: dict[str, Any] = {**scoring.document()}

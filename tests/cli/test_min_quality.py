@@ -86,6 +86,22 @@ def test_completions_are_left_out_with_their_problems_and_the_run_keeps_the_choi
     assert json.loads(again.stdout)["compared"] == 2
 
 
+def test_a_problem_that_was_measured_in_vain_has_the_reason(sandrl: Run, problems: Path, tmp_path: Path) -> None:
+    loaded, path = load_problems(problems).problems, tmp_path / "null.jsonl"
+    made = [
+        Card(task_id=name, kind="task", digest=card_digest(each), null_runs=3, null_reason="it exited with 1")
+        for name, each in loaded.items()
+    ]
+    path.write_bytes(b"".join(card.to_json() + b"\n" for card in made))
+    shown = sandrl("problems", "cards", problems, "--cards", path)
+    assert "No reward: idle: it exited with 1\n" in shown.stdout
+    assert "validate" not in shown.stderr
+    path.write_bytes(b"".join(card.to_json() + b"\n" for card in made[1:]))
+    assert (
+        "Measure the others: sandrl problems validate" in sandrl("problems", "cards", problems, "--cards", path).stderr
+    )
+
+
 def test_nothing_left_names_the_commands_that_measure(
     sandrl: Run, problems: Path, completions: Path, cards: Path
 ) -> None:

@@ -67,7 +67,7 @@ EVERY_OPTION = (
     "--retries", "1", "--reward", "fraction", "--format-reward", "0.5", "--length-penalty", "0.25",
     "--timeout-penalty", "0.125", "--max-cases", "50", "--all-checks",
     "--compile-timeout", "20", "--hash-seed", "3", "--hash-seeds", "2",
-    "--image", "python:3.11", "--packages", "typing-extensions", "--verifier", "separate", "--pass-env", "HOME",
+    "--image", "python:3.11", "--packages", "typing-extensions", "--verifier", "artifacts", "--pass-env", "HOME",
 )  # fmt: skip
 ANSWERS = [
     "```python\nimport typing_extensions\ndef f(x):\n    return prod([x + 1])\n```",  # packages and prelude

@@ -87,6 +87,7 @@ def test_a_card_says_what_was_measured_and_leads_to_the_runs_behind_it(
 ) -> None:
     with opened(browser, site, at=f"#/run/{run_key(run)}/cards") as seen:
         shown = seen.page
+        expect(shown.locator(".cards tbody tr").first).to_contain_text("with separate: ≤ 0.50")
         shown.locator(".cards tbody th a").first.click()
         expect(shown.locator("h1")).to_have_text("cheated")
         parts = shown.locator(".part")
@@ -99,6 +100,9 @@ def test_a_card_says_what_was_measured_and_leads_to_the_runs_behind_it(
         expect(cheats.nth(0)).to_contain_text("end_processes separate")
         expect(cheats.nth(1)).to_contain_text("pin the tools of the verifier")
         expect(cheats.nth(2)).to_contain_text(SHOWN_HOSTILE)
+        page = shown.locator(".one-card")
+        expect(page).to_contain_text("In a run with --verifier separate: quality at most 0.50.")
+        expect(page).to_contain_text("--verifier artifacts: quality at most 0.00; the solution earned 0.5 there.")
         mutants = shown.locator("[aria-label='Mutants'] tbody tr")
         expect(mutants.locator(".badge")).to_have_text(["survived", "killed", "not scored"])
         links = {

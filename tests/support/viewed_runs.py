@@ -178,11 +178,20 @@ def write_cards(runs_dir: Path) -> Path:
         "seconds": {"setup": 1.25, "agent": 4.0, "verifier": 12.5}, "image_bytes": 81_000_000, "state_bytes": 900,
         "network": {"agent": "none", "verifier": "open"}, "reached": ("pypi.org",),
     }  # fmt: skip
+    under = {"separate": 1.0, "artifacts": 0.5}
     unscored = {"null_runs": 2, "null_reason": f"the verifier wrote no reward {HOSTILE}"}
     flaky = {"oracle": 0.9, "oracle_passes": 9, "oracle_runs": 10, "flake_rate": 0.1, "flake_low": 0.02}
     cards = [
         Card(task_id="sound", kind="task", digest="a" * 64, **measured, mutants=mutants[:1]),
-        Card(task_id="cheated", kind="task", digest="b" * 64, **measured, cheats=cheats, mutants=mutants),
+        Card(
+            task_id="cheated",
+            kind="task",
+            digest="b" * 64,
+            **measured,
+            cheats=cheats,
+            mutants=mutants,
+            oracle_under=under,
+        ),
         Card(task_id=LONG, kind="task", digest="c" * 64, **{**measured, **flaky, "cheats_tried": None}),
         Card(task_id=HOSTILE, kind="task", digest="d" * 64, **unscored),
         Card(task_id="own", kind="tests", digest="e" * 64, nop=1.0, nop_runs=2, stubs=("returns-none",), oracle_runs=1),

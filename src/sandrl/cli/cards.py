@@ -11,13 +11,25 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.output import Json, print_json
-from sandrl.cli.tables import Column, Table
+from sandrl.cli.tables import Column, Table, print_wrapped
 from sandrl.cli.text import counted, share_text, visible
 from sandrl.config.parts import LANGUAGE_HELP, MAP_HELP
+from sandrl.config.words import VerifierPlace
 from sandrl.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from sandrl.runs.cards import Card, CardSet
+
+ResumeMeasuring = Annotated[
+    str | None,
+    typer.Option(
+        "--resume",
+        metavar="RUN",
+        help="Resume this run: judge what has no result in it.",
+        autocompletion=values.run_names,
+    ),
+]
+"""The option of commands that measure problems."""
 
 
 def cards(
@@ -38,6 +50,14 @@ def cards(
             autocompletion=values.run_names,
         ),
     ] = None,
+    verifier: Annotated[
+        VerifierPlace | None,
+        typer.Option(
+            "--verifier",
+            help="Show what is known for runs with this option: a cheat that it stops does not count, and the solution"
+            " must earn 1 there. Default: `task` for a set, and all cards of a run or a file as they were measured.",
+        ),
+    ] = None,
     fields: Annotated[str | None, typer.Option("--map", metavar="FIELD=PATH,…", help=MAP_HELP)] = None,
     language: Annotated[str | None, typer.Option("--language", metavar="NAME", help=LANGUAGE_HELP)] = None,
     skip_bad_rows: Annotated[
@@ -49,7 +69,7 @@ def cards(
     from sandrl.runs.cards import CardSet, card_document
 
     pairs = tuple(fields.split(",")) if fields else ()
-    found = _found(source, place, load_settings(), pairs, language, skip_bad_rows=skip_bad_rows)
+    found = _found(source, place, load_settings(), pairs, language, verifier, skip_bad_rows=skip_bad_rows)
     if found.note:
         typer.echo(f"warning: {visible(found.note)}", err=True)
     of_set = CardSet.of(found.cards, found.names)
@@ -66,10 +86,12 @@ def cards(
         table.add(visible(name), *["-"] * (len(table.columns) - 1))
     if table.rows:
         table.print()
-    if of_set.measured < of_set.problems and source is not None:
-        typer.echo(
-            f"Measure them: sandrl problems validate {source}, then sandrl redteam --problems {source}", err=True
-        )
+    failed = [card for card in found.cards if card.quality is None and card.null_reason]
+    for card in failed:
+        typer.echo(f"No reward: {visible(card.task_id)}: {visible(card.null_reason)}")
+    if of_set.measured + len(failed) < of_set.problems and source is not None:
+        message = f"Measure the others: sandrl problems validate {source}, then sandrl redteam --problems {source}"
+        print_wrapped(message, err=True)
 
 
 def weakest_first(cards: Iterable[Card]) -> list[Card]:
@@ -86,9 +108,12 @@ def quality_text(card: Card) -> str:
 
 def cards_table(cards: Iterable[Card]) -> Table:
     """A row for each problem, the weakest first: its quality, and what is known of each part."""
+    cards = weakest_first(cards)
+    has_settings = any(card.verifier != VerifierPlace.TASK for card in cards)
     table = Table(
         [
             Column("id"),
+            *([Column("verifier")] if has_settings else []),
             Column("quality", is_number=True),
             Column("weakest"),
             Column("oracle", rank=2, is_number=True),
@@ -100,10 +125,11 @@ def cards_table(cards: Iterable[Card]) -> Table:
             Column("unknown", rank=5),
         ]
     )
-    for card in weakest_first(cards):
+    for card in cards:
         flake = "-" if card.flake_rate is None else share_text(card.flake_rate, card.flake_low, card.flake_high)
         table.add(
             visible(card.task_id),
+            *([visible(card.verifier)] if has_settings else []),
             quality_text(card),
             card.weakest or "-",
             f"{card.oracle_passes}/{card.oracle_runs}" if card.oracle_runs else "-",
@@ -134,6 +160,9 @@ def set_lines(of_set: CardSet) -> list[str]:
     for words, parts in (("Weakest part", of_set.weakest), ("Unknown part", of_set.unknown)):
         if parts:
             lines.append(f"{words}: " + ", ".join(f"{name} {count}" for name, count in parts.items()))
+    for place, mean in of_set.under.items():
+        stopped = f"{of_set.stopped.get(place, 0)} of {counted(of_set.earning, 'cheat')} stopped"
+        lines.append(f"With --verifier {place}: at most {mean:.2f} on average, {stopped}")
     return lines
 
 
@@ -150,12 +179,14 @@ def _found(
     settings: Settings,
     fields: Sequence[str],
     language: str | None,
+    verifier: VerifierPlace | None,
     *,
     skip_bad_rows: bool,
 ) -> _Found:
     from sandrl.problems import Problem, load_problems
-    from sandrl.problems.quality import card_digest
+    from sandrl.problems.quality import card_for
     from sandrl.runs.card_record import CardRecord, cards_at
+    from sandrl.runs.cards import card_under
 
     if place is None and source is not None and _names_run(source, settings):
         source, place = None, source
@@ -165,13 +196,17 @@ def _found(
         else cards_at(place, settings.state_dir, settings.runs_dir)
     )
     if source is None:
-        return _Found([*known.values()], [card.task_id for card in known.values()])
+        cards = [*known.values()]
+        if verifier is not None:
+            digests = dict.fromkeys(card.digest for card in cards)
+            cards = [card for digest in digests if (card := card_under(known, digest, verifier)) is not None]
+        return _Found(cards, [card.task_id for card in cards])
     names: list[str] = []
-    cards: list[Card] = []
+    cards = []
 
     def add(problem: Problem) -> None:
         names.append(problem.task_id)
-        card = known.get(card_digest(problem))
+        card = card_for(problem, known, verifier or VerifierPlace.TASK)
         if card is not None:
             # The same content may have another name elsewhere.
             cards.append(card.model_copy(update={"task_id": problem.task_id}))

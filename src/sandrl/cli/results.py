@@ -113,8 +113,8 @@ class _Count:
             parts.append(f"{self.seen - self.scored} without a reward")
         if self.retries:
             parts.append(counted(self.retries, "retry", "retries"))
-        if 0 < self.finished < self.of:
-            left = seconds / self.finished * (self.of - self.finished)
+        if self.seen and self.finished < self.of:
+            left = seconds / self.seen * (self.of - self.finished)
             parts.append(f"about {duration_text(left)} left")
         return f"{', '.join(parts)}, {duration_text(seconds)} so far"
 
@@ -165,11 +165,10 @@ class LiveTable(LiveView):
         with self.lock:
             running = [replace(row, seconds=now - row.began) for row in list(self._running.values())[:room]]
             newest = list(self._finished.values())[-max(room - len(running), 0) :] if len(running) < room else []
-            done = len(self._finished)
         count = self._count
         rate = f", pass rate {count.passed / count.scored:.0%}" if count.scored else ""
         table = results_table(sorted([*newest, *running], key=lambda row: row.index))
-        return Group(*table.lines(width=self.console.width), Text(f"{done}/{count.of} done{rate}"))
+        return Group(*table.lines(width=self.console.width), Text(f"{count.finished}/{count.of} done{rate}"))
 
 
 def results_table(rows: list[ResultRow]) -> Table:

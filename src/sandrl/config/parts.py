@@ -230,8 +230,9 @@ class ScoringPart(Config):
     )
     verifier: VerifierPlace = option(
         VerifierPlace.TASK,
-        "Where verifiers of tasks run: as the task says, or always in a fresh sandbox, from the state that the agent"
-        " left (`separate`).",
+        "Where verifiers of tasks run: as the task says; in a fresh sandbox, from the state that the agent left"
+        " (`separate`); or in an untouched one, with nothing but the working directory and the paths that the verifier"
+        " mentions (`artifacts`).",
         SCORING,
     )
     pass_env: tuple[str, ...] = option(
@@ -259,6 +260,12 @@ class ScoringPart(Config):
     )
     length_penalty: Weight = option(0.0, "Weight of the component against long completions.", REWARD, metavar="WEIGHT")
     timeout_penalty: Weight = option(0.0, "Weight of the component against timeouts.", REWARD, metavar="WEIGHT")
+
+    @property
+    def verifier_place(self) -> VerifierPlace:
+        """Where shared verifiers run at last."""
+        is_apart = self.require_isolated and self.verifier is VerifierPlace.TASK
+        return VerifierPlace.SEPARATE if is_apart else self.verifier
 
 
 class CachePart(ScoringPart):

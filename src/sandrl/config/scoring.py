@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from sandrl.config.fields import OUTPUT, PROBLEMS, SANDBOXES, SCORING, SECONDS, option
 from sandrl.config.model import Count, Seconds, Tries
@@ -22,6 +22,9 @@ from sandrl.config.parts import (
     SkipBadRows,
 )
 from sandrl.config.words import BUNDLED
+
+MOST_REPEATS = 10_000
+"""How often one agent runs in a validation at most: the interval of a flake rate is then below 0.04%."""
 
 OF_SANDBOXES = (*SandboxesPart.model_fields, "cache", "second_opinion", "hash_seeds")
 """Options that say nothing where a service has the sandboxes."""
@@ -98,7 +101,7 @@ class ValidateConfig(RunPart, SandboxesPart, CachePart, MappingPart, LockPart):
     problems: Problems = BUNDLED
     num_problems: NumProblems = None
     skip_bad_rows: SkipBadRows = False
-    repeats: Count | None = option(
+    repeats: Annotated[Count, Field(le=MOST_REPEATS)] | None = option(
         None,
         "Run each solution, and an agent that does nothing, N times, which shows how often a verifier flakes."
         " Default: 3 for tasks, 1 for other problems.",

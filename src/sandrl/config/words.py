@@ -48,7 +48,15 @@ class ToolSet(StrEnum):
 
 
 class VerifierPlace(StrEnum):
-    """Where the verifier of a task runs: as the task says, or always in a fresh sandbox."""
+    """Where the verifier of a task runs whose task does not say `separate`; the weakest first.
+
+    Attributes:
+        TASK: As the task says.
+        SEPARATE: In a fresh sandbox, from the whole state that the agent left.
+        ARTIFACTS: In a fresh sandbox of the untouched image, with nothing of the agent's but the working directory and
+            the paths that the verifier mentions.
+    """
 
     TASK = "task"
     SEPARATE = "separate"
+    ARTIFACTS = "artifacts"

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, Self
 
+from sandrl.config.words import VerifierPlace
 from sandrl.errors import InputError, ServiceError
 from sandrl.events import Emit, Warned
 from sandrl.files import write_whole
 from sandrl.problems.problem import Problem
 from sandrl.runs.card_record import FILE, CardRecord, cards_at, cards_of_run
-from sandrl.runs.cards import Card
+from sandrl.runs.cards import Card, card_under
 from sandrl.runs.resumption import content_digest
 from sandrl.settings import Settings
 
@@ -29,12 +30,30 @@ def card_digest(problem: Problem) -> str:
     return content_digest(problem.check_content) if problem.task is None else problem.task.digest
 
 
+def setting_of(problem: Problem, place: VerifierPlace) -> VerifierPlace:
+    """Where the verifiers of a problem run if a run says `place`: where its task says, unless they are shared."""
+    is_shared = problem.task is not None and problem.task.has_shared_verifier
+    return place if is_shared else VerifierPlace.TASK
+
+
+def card_for(problem: Problem, cards: Mapping[str, Card], place: VerifierPlace) -> Card | None:
+    """What is known about a problem in a run whose shared verifiers run at `place`.
+
+    Args:
+        cards: By their `key`.
+    """
+    return card_under(cards, card_digest(problem), setting_of(problem, place))
+
+
 class _Configuration(Protocol):
     @property
     def min_quality(self) -> float | None: ...
 
     @property
     def cards(self) -> str | None: ...
+
+    @property
+    def verifier_place(self) -> VerifierPlace: ...
 
 
 @dataclass(slots=True)
@@ -43,8 +62,9 @@ class QualityFilter:
 
     Attributes:
         least: The lowest quality that is accepted.
-        cards: What is known, by digest.
-        used: The cards of the problems that it was asked about, by digest.
+        cards: What is known, by `key`.
+        place: Where shared verifiers run: a cheat that this stops does not count.
+        used: The cards of the problems that it was asked about, by `key`.
         names: The `task_id`s that it was asked about, in their order.
         low: The `task_id`s of problems with a lower quality; `unmeasured` those of problems without any.
         untried: How many accepted tasks were never tried with cheats.
@@ -52,6 +72,7 @@ class QualityFilter:
 
     least: float
     cards: Mapping[str, Card]
+    place: VerifierPlace = VerifierPlace.TASK
     used: dict[str, Card] = field(default_factory=dict)
     names: dict[str, None] = field(default_factory=dict)
     accepted: int = 0
@@ -76,17 +97,16 @@ class QualityFilter:
             cards = cards_at(config.cards, settings.state_dir, settings.runs_dir)
         elif not cards:
             cards = CardRecord(settings.state_dir).read()
-        return cls(config.min_quality, cards)
+        return cls(config.min_quality, cards, config.verifier_place)
 
     def accepts(self, problem: Problem) -> bool:
         self.names[problem.task_id] = None
-        digest = card_digest(problem)
-        card = self.cards.get(digest)
+        card = card_for(problem, self.cards, self.place)
         quality = None if card is None else card.quality
         if card is None or quality is None:
             self.unmeasured[problem.task_id] = None
             return False
-        self.used[digest] = card
+        self.used[card.key] = card
         if quality < self.least:
             self.low[problem.task_id] = quality
             return False

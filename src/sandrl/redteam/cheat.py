@@ -1,7 +1,7 @@
 """A cheat: a script that an agent runs on the machine of a task, and that solves nothing.
 
 A cheat is the same for every task. It finds what it needs in the machine, and receives what the text of the verifier
-mentions (`verifier_text.py`), because a policy learns that as well.
+mentions (`trials/verifier_text.py`), because a policy learns that as well.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sandrl.problems.tasks.task import Task, TaskStep
-from sandrl.redteam.verifier_text import VerifierText, text_of
 from sandrl.trials.answers import remark_on, run_script
 from sandrl.trials.machine import Machine
 from sandrl.trials.trial import AnswerError
 from sandrl.trials.verification import last_line
+from sandrl.trials.verifier_text import VerifierText, text_of
 
 DOES_NOT_APPLY = 77
 """The exit code of a cheat that finds nothing to do in a machine."""
@@ -77,7 +77,8 @@ class Cheater:
         limit = float(min(self.cheat.seconds, step.agent.timeout_seconds or self.cheat.seconds))
         script = script_of(self.cheat, text_of(self.task, step.verifier))
         outcome = run_script(machine, step, script, limit)
-        if outcome.exit_code == DOES_NOT_APPLY:
+        # In a later step it has done something before.
+        if outcome.exit_code == DOES_NOT_APPLY and not number:
             raise AnswerError(f"it does not apply: {last_line(outcome.stderr)}")
         return remark_on("the cheat", outcome, limit)
 

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sandrl.problems.tasks.content import TaskContent
 from sandrl.problems.tasks.task import Task, TaskStep, VerifierMode
 from sandrl.redteam.edits import Edit, edits_of, shown
 from sandrl.sandboxes import State
 from sandrl.trials.artifacts import ARTIFACTS_DIRECTORY
 from sandrl.trials.changes import Change, ChangeKind, changes_of, contents_of, state_with, state_without
+from sandrl.trials.verifier_text import texts_of
 
 _MOST_FILES = 2_000
 _MOST_READ_FILES = 48
@@ -29,8 +29,6 @@ MOST_FILE_BYTES = 4 << 20
 
 _MOST_COPIED_BYTES = 32 << 20
 _MOST_READ_BYTES = 64 << 20
-_MOST_TEXT_BYTES = 512 << 10
-_MOST_TEXTS_BYTES = 4 << 20
 _MOST_NAME = 160
 
 # Of the machine itself, or made anew before each verifier.
@@ -102,14 +100,12 @@ def mutations_of(
     most: int,
     *,
     before: State | None = None,
-    mode: VerifierMode | None = None,
     can_undo: bool = True,
 ) -> list[Mutation]:
     """Changes to the state that the solution of a task left, at most so many; the same whenever they are asked for.
 
     Args:
         before: The state that an agent left that does nothing: what it has as well is no work of the solution.
-        mode: Where verifiers run, as in `TrialOptions`.
         can_undo: Whether a file may become what the image has.
 
     Raises:
@@ -117,7 +113,7 @@ def mutations_of(
     """
     step = task.steps[-1]
     texts = _Texts(task, step)
-    ranked = _ranked(state.path, step, texts, is_apart=mode is VerifierMode.SEPARATE)
+    ranked = _ranked(state.path, step, texts)
     if before is not None:
         ranked = _done(ranked, state.path, before.path)
     contents = contents_of(state.path, _readable(ranked[:_MOST_READ_FILES]), MOST_FILE_BYTES)
@@ -140,7 +136,7 @@ class _Texts:
 
     def __init__(self, task: Task, step: TaskStep) -> None:
         self._directory = task.environment.directory or ""
-        self.text = "\n".join(_texts_of(task, step))
+        self.text = "\n".join((step.instruction, *texts_of(task, step.verifier)))
         self.words = words_of(self.text)
         self.paths = frozenset(each.rstrip(".") for each in _PATH.findall(self.text))
         self.has_owners = _OWNER.search(self.text) is not None
@@ -159,25 +155,9 @@ class _Texts:
         return 3
 
 
-def _texts_of(task: Task, step: TaskStep) -> Iterable[str]:
-    yield step.instruction
-    yield from (content.decode("utf-8", "replace") for _, content in step.verifier.files)
-    left = _MOST_TEXTS_BYTES
-    for directory in filter(None, step.verifier.directories):
-        content = TaskContent(task.directory)
-        for each in content.entries(directory):
-            if each.target or each.is_directory or each.size > min(left, _MOST_TEXT_BYTES):
-                continue
-            data = content.read(str(each.path), most_bytes=_MOST_TEXT_BYTES)
-            left -= len(data)
-            if b"\0" not in data:
-                yield data.decode("utf-8", "replace")
-
-
-def _ranked(path: Path, step: TaskStep, texts: _Texts, *, is_apart: bool) -> list[Change]:
+def _ranked(path: Path, step: TaskStep, texts: _Texts) -> list[Change]:
     # What a verifier may look at, the most likely first.
-    has_artifacts = step.verifier.mode is VerifierMode.SEPARATE and not is_apart
-    is_seen = _seen_by(step) if has_artifacts else None
+    is_seen = _seen_by(step) if step.verifier.mode is VerifierMode.SEPARATE else None
     found: list[tuple[int, str, Change]] = []
     for change in changes_of(path):
         name = change.path

@@ -2,58 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
-from sandrl.problems.tasks.task import Artifact, Task, TaskStep, VerifierMode
-from sandrl.redteam.verifier_text import text_of
-from sandrl.trials.artifacts import WORKING_DIRECTORY
+from sandrl.config.words import VerifierPlace
+from sandrl.problems.tasks.task import Task
 
-SEPARATE = "separate"
-_TOO_MUCH = frozenset({"/bin", "/etc", "/home", "/lib", "/opt", "/root", "/run", "/srv", "/tmp", "/usr", "/var"})
+END_PROCESSES = "end_processes"
+SETTINGS = (END_PROCESSES, VerifierPlace.SEPARATE.value, VerifierPlace.ARTIFACTS.value)
+"""The weakest first: one that a task has itself, and those that a run chooses by `VerifierPlace`."""
 
 
-def settings_of(task: Task, mode: VerifierMode | None) -> dict[str, Task]:
-    """The task under each setting that differs from what it has, by the name of the setting.
+def settings_of(task: Task, usual: VerifierPlace) -> dict[str, Task]:
+    """The task under each setting that is stronger than what it has, by the name of the setting.
 
     Args:
-        mode: Where verifiers run, if that is not where tasks say.
+        usual: Where verifiers run without the setting.
     """
-    found = {}
-    is_apart = mode is VerifierMode.SEPARATE
-    for name, change in SETTINGS.items():
-        changed = replace(task, steps=tuple(change(task, step) for step in task.steps))
-        if changed == task and name != SEPARATE:
-            continue
-        has_shared = any(step.verifier.mode is not VerifierMode.SEPARATE for step in task.steps)
-        if has_shared and not (is_apart and name != "artifacts"):
-            found[name] = changed
+    if not task.has_shared_verifier:
+        return {}
+    stronger = [*VerifierPlace][[*VerifierPlace].index(usual) + 1 :]
+    found = {place.value: task for place in stronger}
+    steps = tuple(replace(step, verifier=replace(step.verifier, ends_processes=True)) for step in task.steps)
+    if usual is VerifierPlace.TASK and steps != task.steps:
+        found[END_PROCESSES] = replace(task, steps=steps)
     return found
 
 
-def _without_processes(task: Task, step: TaskStep) -> TaskStep:
-    return replace(step, verifier=replace(step.verifier, ends_processes=True))
-
-
-def _as_it_is(task: Task, step: TaskStep) -> TaskStep:
-    return step
-
-
-def _with_artifacts(task: Task, step: TaskStep) -> TaskStep:
-    if step.verifier.mode is VerifierMode.SEPARATE:
-        return step
-    mentioned = (path for path in text_of(task, step.verifier).paths if path.startswith("/") and path not in _TOO_MUCH)
-    paths = [path for path in mentioned if not path.startswith("/usr/")]
-    artifacts = (WORKING_DIRECTORY, *map(Artifact, paths), *step.artifacts)
-    return replace(step, verifier=replace(step.verifier, mode=VerifierMode.SEPARATE), artifacts=artifacts)
-
-
-SETTINGS: Mapping[str, Callable[[Task, TaskStep], TaskStep]] = MappingProxyType(
-    {"end_processes": _without_processes, SEPARATE: _as_it_is, "artifacts": _with_artifacts}
-)
-"""What each changes in a step, the weakest first.
-
-`end_processes` ends the processes of the agent before the verifier runs. `separate` runs it in a fresh sandbox with the
-whole state of the agent, and `artifacts` in one with nothing but the working directory and the paths that it mentions.
-"""
+def place_under(setting: str, usual: VerifierPlace) -> VerifierPlace:
+    """Where verifiers run under a setting."""
+    return usual if setting == END_PROCESSES else VerifierPlace(setting)

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from sandrl.config.words import VerifierPlace
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Problem
-from sandrl.problems.tasks.task import DEFAULT_SECONDS, Task, VerifierMode
+from sandrl.problems.tasks.task import DEFAULT_SECONDS, Task
 from sandrl.redteam.cheat import Cheat, Cheater
 from sandrl.redteam.mutants import measure_mutants
-from sandrl.redteam.settings import SEPARATE, SETTINGS, settings_of
-from sandrl.rewards.cards import NOP, ORACLE, card_of
+from sandrl.redteam.settings import SETTINGS, place_under, settings_of
+from sandrl.rewards.cards import NOP, ORACLE
 from sandrl.rewards.measuring import Measuring, Run
-from sandrl.runs.card_record import CardRecord
 from sandrl.runs.cards import Card, Mutant
 from sandrl.runs.cards import Cheat as EarningCheat
 from sandrl.trials.answers import Nothing, Oracle
@@ -76,7 +76,7 @@ class TaskAttack:
 
 
 def attack_tasks(
-    measuring: Measuring, tasks: Mapping[str, Problem], cheats: Sequence[Cheat], record: CardRecord, *, mutants: int
+    measuring: Measuring, tasks: Mapping[str, Problem], cheats: Sequence[Cheat], *, mutants: int
 ) -> tuple[TaskAttack, ...]:
     """Tries every cheat on every task, and keeps the card of each task as soon as it is complete.
 
@@ -93,16 +93,16 @@ def attack_tasks(
         for attack in attacks:
             if attack.card is not None:
                 measuring.keep(attack.card)
-        record.add(attack.card for attack in attacks if attack.card is not None)
         found += attacks
         if measuring.interrupt.level:
             break
     return tuple(found)
 
 
-def count_runs(task: Problem, cheats: Sequence[Cheat]) -> int:
-    """How many trials a campaign makes on a task at least."""
-    return 1 + (task.task is not None and task.task.has_solution) + len(cheats)
+def count_runs(task: Problem, cheats: Sequence[Cheat], mutants: int = 0) -> int:
+    """How many trials a campaign makes on a task at least; with up to so many mutants, and the state they change."""
+    has_solution = task.task is not None and task.task.has_solution
+    return 1 + has_solution + len(cheats) + (mutants + 1 if has_solution and mutants else 0)
 
 
 class _Attack:
@@ -129,7 +129,7 @@ class _Attack:
             name: [self._attempt(cheat, found[label]) for label, cheat in self._labels.items() if label in found]
             for name, found in self._tried().items()
         }
-        stopped = self._under_settings(attempts, oracles)
+        stopped, rewards = self._under_settings(attempts, oracles)
         mutants = measure_mutants(self._measuring, oracles, self._nops, self._mutants)
         return [
             self._attack(
@@ -137,6 +137,7 @@ class _Attack:
                 oracles.get(name),
                 [replace(each, stopped_by=stopped.get((name, each.cheat.name), ())) for each in attempts.get(name, ())],
                 mutants.get(name),
+                rewards.get(name, {}),
             )
             for name, nop in self._nops.items()
         ]
@@ -150,7 +151,7 @@ class _Attack:
         agents: Mapping[str, Mapping[str, Agent]],
         *,
         tasks: Mapping[str, Task] | None = None,
-        mode: VerifierMode | None = None,
+        mode: VerifierPlace | None = None,
         keeps_states: bool = False,
     ) -> dict[str, dict[str, ScoredCompletion]]:
         """The results by task and label; `tasks` are those that are judged in their place."""
@@ -196,19 +197,22 @@ class _Attack:
         return replace(task, steps=tuple(steps))
 
     def _attempt(self, cheat: Cheat, result: ScoredCompletion) -> CheatAttempt:
-        return CheatAttempt(cheat, result, self._earns(result))
+        attempt = CheatAttempt(cheat, result)
+        # Doing nothing may earn less than 0, which is what a cheat has that did nothing.
+        return replace(attempt, earned=attempt.is_scored and self._earns(result))
 
     def _earns(self, result: ScoredCompletion) -> bool:
         return (result.reward or 0.0) > (self._nops[result.task_id].reward or 0.0)
 
     def _under_settings(
         self, attempts: Mapping[str, Sequence[CheatAttempt]], oracles: Mapping[str, ScoredCompletion]
-    ) -> dict[tuple[str, str], tuple[str, ...]]:
-        # Those that stop each cheat that earned something, by task and cheat.
+    ) -> tuple[dict[tuple[str, str], tuple[str, ...]], dict[str, dict[str, float]]]:
+        # Those that stop each cheat that earned something, by task and cheat; what solutions earn under each, by task.
         earned = {name: [each.cheat for each in found if each.earned] for name, found in attempts.items()}
-        usual = self._measuring.context.options.trial.mode
+        usual = self._measuring.place
         others = {name: settings_of(self._tasks[name], usual) for name, cheats in earned.items() if cheats}
         stopped: dict[tuple[str, str], tuple[str, ...]] = {}
+        rewards: dict[str, dict[str, float]] = {}
         for setting in SETTINGS:
             tasks = {name: found[setting] for name, found in others.items() if setting in found}
             agents: dict[str, dict[str, Agent]] = {}
@@ -218,15 +222,18 @@ class _Attack:
                 }
                 if name in oracles:
                     agents[name][f"oracle@{setting}"] = self._oracle(name)
-            results = self._judged(agents, tasks=tasks, mode=VerifierMode.SEPARATE if setting == SEPARATE else None)
+            results = self._judged(agents, tasks=tasks, mode=place_under(setting, usual))
             for name, found in results.items():
-                if name in oracles and not _is_as_good(found.get(f"oracle@{setting}"), oracles[name]):
+                oracle = found.get(f"oracle@{setting}")
+                if oracle is not None and oracle.reward is not None:
+                    rewards.setdefault(name, {})[setting] = oracle.reward
+                if name in oracles and not _is_as_good(oracle, oracles[name]):
                     continue
                 for cheat in earned[name]:
                     result = found.get(f"{CHEAT}{cheat.name}@{setting}")
                     if result is not None and result.reward is not None and not self._earns(result):
                         stopped[name, cheat.name] = (*stopped.get((name, cheat.name), ()), setting)
-        return stopped
+        return stopped, rewards
 
     def _attack(
         self,
@@ -234,6 +241,7 @@ class _Attack:
         oracle: ScoredCompletion | None,
         attempts: Sequence[CheatAttempt],
         mutants: tuple[Mutant, ...] | None,
+        rewards: Mapping[str, float],
     ) -> TaskAttack:
         runs = {_NOP: nop, **({} if oracle is None else {_ORACLE: oracle})}
         card = None
@@ -250,14 +258,12 @@ class _Attack:
                 for each in attempts
                 if each.earned
             )
-            found = {"cheats_tried": len(tried) or None, "cheats": earned, "mutants": mutants}
-            card = card_of(self._problems[nop.task_id], runs, self._image_bytes).model_copy(update=found)
+            unscored = sum(each.applies and not each.is_scored for each in attempts)
+            found: dict[str, object] = {"cheats_tried": len(tried) or None, "cheats_unscored": unscored}
+            found |= {"cheats": earned, "mutants": mutants, "oracle_under": dict(rewards)}
+            card = self._measuring.card_of(nop.task_id, runs).model_copy(update=found)
         return TaskAttack(nop.task_id, nop, oracle, tuple(attempts), card)
-
-    def _image_bytes(self, image: str) -> int | None:
-        connection = self._measuring.run.connection
-        return None if connection is None else connection.image_bytes(image)
 
 
 def _is_as_good(result: ScoredCompletion | None, before: ScoredCompletion) -> bool:
-    return result is not None and (result.reward or 0.0) >= (before.reward or 0.0)
+    return result is not None and result.reward is not None and result.reward >= (before.reward or 0.0)

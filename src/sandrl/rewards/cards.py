@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
+from sandrl.config.words import VerifierPlace
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Problem
-from sandrl.problems.quality import card_digest
+from sandrl.problems.quality import card_digest, setting_of
 from sandrl.problems.tasks.task import Task
 from sandrl.runs.cards import Card
 from sandrl.runs.statistics import Estimate, estimate, mean
@@ -22,13 +23,17 @@ ORACLE, NOP, STUB = "oracle.", "nop.", "stub."
 
 
 def card_of(
-    problem: Problem, runs: Mapping[str, ScoredCompletion], image_bytes: Callable[[str], int | None] = lambda _: None
+    problem: Problem,
+    runs: Mapping[str, ScoredCompletion],
+    image_bytes: Callable[[str], int | None] = lambda _: None,
+    place: VerifierPlace = VerifierPlace.TASK,
 ) -> Card:
     """The card of what was measured on one problem.
 
     Args:
         runs: The results of its runs, by label; only those of solutions, of nothing and of stubs are counted.
         image_bytes: The size of an image, unpacked, by its name.
+        place: Where shared verifiers ran.
     """
     oracle, idle, stubs = (_with_reward(runs, kind) for kind in (ORACLE, NOP, STUB))
     nulls = [
@@ -39,6 +44,7 @@ def card_of(
         task_id=problem.task_id,
         kind=problem.kind,
         digest=card_digest(problem),
+        verifier=setting_of(problem, place).value,
         oracle=mean([result.reward or 0.0 for result in oracle]),
         oracle_runs=len(oracle),
         oracle_passes=sum(result.is_pass for result in oracle),

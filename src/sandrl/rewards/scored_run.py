@@ -199,7 +199,7 @@ def open_job_run(
         tell = session.told(recorder)
         if not isinstance(config, ValidateConfig | RedteamConfig):
             # These measure them.
-            warn_of_weak_problems(problems.values(), settings.state_dir, tell)
+            warn_of_weak_problems(problems.values(), settings.state_dir, tell, config.verifier_place)
         job = None
         if connection is not None:
             lifetime = episode_seconds + lifetime_seconds(problems, ScoreOptions.of(config).limits)

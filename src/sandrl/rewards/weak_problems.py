@@ -6,33 +6,38 @@ when its content changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from sandrl.config.words import VerifierPlace
 from sandrl.errors import InputError
 from sandrl.events import Emit, Warned
 from sandrl.judge.stubs import stub_words
 from sandrl.problems import Problem
-from sandrl.problems.quality import card_digest
+from sandrl.problems.quality import card_for
 from sandrl.runs.card_record import CardRecord
 from sandrl.runs.cards import Card
 
 _MOST_WARNINGS = 10
 
 
-def warn_of_weak_problems(problems: Iterable[Problem], state_dir: Path, emit: Emit) -> None:
-    """Warns of each problem with a known weakness, up to ten of them, and of the number of others."""
+def warn_of_weak_problems(problems: Iterable[Problem], state_dir: Path, emit: Emit, place: VerifierPlace) -> None:
+    """Warns of each problem with a known weakness, up to ten of them, and of the number of others.
+
+    Args:
+        place: Where shared verifiers run: a cheat that this stops is none.
+    """
     record = CardRecord(state_dir)
     if record.is_empty:
         return  # before the problems are read, which may be many
     try:
-        weak = {digest: card for digest, card in record.read().items() if any(_faults(card))}
+        known = record.read()
     except InputError:
         return
-    if not weak:
+    if not any(any(_faults(card)) for card in known.values()):
         return
     more = 0
-    for number, (problem, card) in enumerate(_known(problems, weak)):
+    for number, (problem, card) in enumerate(_weak(problems, known, place)):
         if number < _MOST_WARNINGS:
             what = "verifier" if problem.task is not None else "checks"
             emit(Warned(f"the {what} of {problem.task_id} {'; '.join(_faults(card))}"))
@@ -43,10 +48,12 @@ def warn_of_weak_problems(problems: Iterable[Problem], state_dir: Path, emit: Em
         emit(Warned(message, "list them: sandrl problems cards"))
 
 
-def _known(problems: Iterable[Problem], weak: dict[str, Card]) -> Iterator[tuple[Problem, Card]]:
+def _weak(
+    problems: Iterable[Problem], known: Mapping[str, Card], place: VerifierPlace
+) -> Iterator[tuple[Problem, Card]]:
     for problem in problems:
-        card = weak.get(card_digest(problem))
-        if card is not None:
+        card = card_for(problem, known, place)
+        if card is not None and any(_faults(card)):
             yield problem, card
 
 

@@ -43,7 +43,7 @@ class CardRecord:
         return not self._path.exists()
 
     def read(self) -> dict[str, Card]:
-        """The card of each content, by digest; lines that cannot be read are left out.
+        """The card of each content, by its `key`; lines that cannot be read are left out.
 
         Raises:
             InputError: If the file cannot be read at all.
@@ -101,7 +101,7 @@ class CardRecord:
 
 
 def cards_at(place: str, state_dir: Path, runs_dir: Path) -> dict[str, Card]:
-    """The cards of a run, of a file, or of a directory with a file of cards, by digest.
+    """The cards of a run, of a file, or of a directory with a file of cards, by `key`.
 
     Args:
         place: A path, or the name of a run.
@@ -122,7 +122,7 @@ def cards_at(place: str, state_dir: Path, runs_dir: Path) -> dict[str, Card]:
 
 
 def cards_of_run(run: Path) -> dict[str, Card]:
-    """The cards in a run directory, by digest."""
+    """The cards in a run directory, by `key`."""
     return merged(card for file in row_files(run, Card.file) for card in _each_card(file))
 
 
@@ -133,7 +133,7 @@ def _each_card(file: Path, newer: dict[str, bytes] | None = None) -> Iterator[Ca
         schema, digest = row.value.get("schema"), row.value.get("digest")
         if isinstance(schema, int) and schema > SCHEMA:
             if newer is not None and isinstance(digest, str):
-                newer[digest] = json.dumps(row.value).encode("ascii")
+                newer[f"{digest}@{row.value.get('verifier')}"] = json.dumps(row.value).encode("ascii")
             continue
         with suppress(ValidationError):
             yield Card.model_validate(row.value)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sandrl.bounds import finite
+from sandrl.config.words import VerifierPlace
 from sandrl.runs.rows import Stored, Text, now
 
 _Runs: TypeAlias = Annotated[int, Field(ge=0)]
@@ -22,6 +24,8 @@ _Share: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 PARTS = ("oracle", "nop", "flake", "cheats", "mutants")
 """The parts of the quality of a problem, in the order in which they are measured."""
+
+_RUN_PLACES = (VerifierPlace.SEPARATE, VerifierPlace.ARTIFACTS)
 
 
 class Cheat(BaseModel):
@@ -63,8 +67,10 @@ class Card(Stored):
 
     Attributes:
         digest: Stands for the content of the problem: a card is that of this content alone.
+        verifier: Where shared verifiers ran that it is about, a value of `VerifierPlace`.
         oracle: The mean reward of its solution, or reference.
         oracle_runs: How often the solution ran and was scored; `oracle_passes` of these earned 1.
+        oracle_under: What the solution earned under each setting that cheats were tried under, by its name.
         nop: The highest reward of an agent that does nothing, or of a stub.
         stubs: Labels of the stubs that its checks accept; only problems that are no tasks have stubs.
         flake_rate: The share of runs whose outcome differs from that of most runs of the same agent: another reward, or
@@ -72,7 +78,8 @@ class Card(Stored):
         flake_low: The lower end of the 95% interval (Wilson 1927) of the flake rate; `flake_high` the upper one.
         flake_runs: How many runs it was measured on.
         null_runs: How many runs have no reward; `null_reason` says why the first has none.
-        cheats_tried: How many cheats, or exploits, were tried; `cheats` are those that earned something.
+        cheats_tried: How many cheats, or exploits, were tried and scored; `cheats` are those that earned something.
+        cheats_unscored: How many more have no reward.
         mutants: The mutants that were tried.
         seconds: The median time of each phase of a run of the solution, else of a run without an agent, by name.
         image_bytes: Size of the unpacked image; `state_bytes` the size of what the solution changes, packed.
@@ -85,10 +92,12 @@ class Card(Stored):
     task_id: Text
     kind: Text
     digest: Text
+    verifier: Text = VerifierPlace.TASK.value
     measured_at: datetime = Field(default_factory=now)
     oracle: float | None = None
     oracle_runs: _Runs = 0
     oracle_passes: _Runs = 0
+    oracle_under: dict[str, float] = Field(default_factory=dict)
     nop: float | None = None
     nop_runs: _Runs = 0
     stubs: tuple[Text, ...] | None = None
@@ -99,6 +108,7 @@ class Card(Stored):
     null_runs: _Runs = 0
     null_reason: Text = ""
     cheats_tried: _Runs | None = None
+    cheats_unscored: _Runs = 0
     cheats: tuple[Cheat, ...] = ()
     mutants: tuple[Mutant, ...] | None = None
     seconds: dict[str, float] = Field(default_factory=dict)
@@ -106,6 +116,11 @@ class Card(Stored):
     state_bytes: int | None = None
     network: dict[str, str] = Field(default_factory=dict)
     reached: tuple[Text, ...] | None = None
+
+    @property
+    def key(self) -> str:
+        """Names the content, and where its verifiers ran if that is not where the task says."""
+        return _key(self.digest, self.verifier)
 
     @property
     def mutation_score(self) -> float | None:
@@ -145,18 +160,56 @@ class Card(Stored):
         quality = self.quality
         return None if quality in (None, 1.0) else next(name for name, each in self.parts.items() if each == quality)
 
+    @property
+    def quality_under(self) -> dict[str, float | None]:
+        """Its quality under each place of verifiers that a run may choose; empty if that changes nothing."""
+        if self.kind != "task" or self.verifier != VerifierPlace.TASK:
+            return {}
+        return {place.value: self.under(place).quality for place in _RUN_PLACES}
+
+    def under(self, setting: str) -> Card:
+        """What follows from it for a run under a setting: cheats that the setting stops do not count.
+
+        The solution earns what it was seen to earn there, and is unknown if it was not tried.
+        """
+        if setting == self.verifier or self.kind != "task":
+            return self
+        reward = self.oracle_under.get(setting)
+        found: dict[str, object] = {
+            "verifier": setting,
+            "oracle": reward,
+            "oracle_runs": int(reward is not None),
+            "oracle_passes": int((reward or 0.0) >= 1),
+            "oracle_under": {},
+            "nop_runs": 0,
+            "cheats": tuple(each for each in self.cheats if setting not in each.stopped_by),
+        }
+        return self.model_copy(update=found)
+
 
 def merged(cards: Iterable[Card]) -> dict[str, Card]:
-    """One card of each content, by digest: of each part the measurement with most runs, and of equal ones the latest.
+    """One card of each `key`: of each part the measurement with most runs, and of equal ones the latest.
 
-    So one more run of a solution, which a campaign of cheats needs, replaces no validation of a hundred. The cards that
-    were measured last come last.
+    So one more run of a solution, which a campaign of cheats needs, replaces no validation of a hundred. A smaller
+    campaign adds the cheats that it has found. The cards that were measured last come last.
     """
     found: dict[str, Card] = {}
     for card in cards:
-        before = found.pop(card.digest, None)
-        found[card.digest] = card if before is None else _joined(before, card)
+        before = found.pop(card.key, None)
+        found[card.key] = card if before is None else _joined(before, card)
     return found
+
+
+def card_under(cards: Mapping[str, Card], digest: str, setting: str) -> Card | None:
+    """The card of a content for a run under a setting: what was measured under it, else what follows for it.
+
+    Args:
+        cards: By their `key`.
+    """
+    measured, plain = cards.get(_key(digest, setting)), cards.get(digest)
+    if measured is None or plain is None or measured is plain:
+        return measured or (plain and plain.under(setting))
+    return _joined(plain.under(setting), measured)
 
 
 def card_document(card: Card) -> dict[str, Any]:
@@ -164,8 +217,9 @@ def card_document(card: Card) -> dict[str, Any]:
     document = card.model_dump(mode="json", by_alias=True, exclude={"schema_version", "digest", "measured_at"})
     numbers = {"quality": card.quality, "weakest": card.weakest, "unknown": list(card.unknown), "parts": card.parts}
     names = {"task_id": card.task_id, "kind": card.kind}
-    rest = {"digest": card.digest, "measured_at": card.measured_at.isoformat()}
-    return {**names, **numbers, **document, "mutation_score": card.mutation_score, **rest}
+    rest = {"quality_under": card.quality_under, "digest": card.digest, "measured_at": card.measured_at.isoformat()}
+    found = {**names, **numbers, **document, "mutation_score": card.mutation_score, **rest}
+    return {name: finite(value) for name, value in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +237,8 @@ class CardSet:
         unsolvable: How many have a solution, or a reference, that does not always earn 1.
         flaky: How many have a verifier with two outcomes for the same agent.
         cheated: How many reward a cheat, or an exploit.
+        earning: How many cheats earn something, of all problems; `stopped` of these by each setting, by its name.
+        under: The mean quality under each place of verifiers that a run may choose; empty if nothing is known of that.
         unmeasured: The first problems that have no quality.
     """
 
@@ -198,6 +254,9 @@ class CardSet:
     unsolvable: int
     flaky: int
     cheated: int
+    earning: int = 0
+    stopped: Mapping[str, int] = field(default_factory=dict)
+    under: Mapping[str, float] = field(default_factory=dict)
     unmeasured: tuple[str, ...] = ()
 
     @classmethod
@@ -213,6 +272,8 @@ class CardSet:
         worst = min(measured, key=lambda pair: pair[0], default=None)
         have = {each.task_id for _, each in measured}
         names = [each.task_id for each in cards] if names is None else names
+        cheats = [cheat for each in cards for cheat in each.cheats]
+        stopped = Counter(setting for cheat in cheats for setting in cheat.stopped_by)
         return cls(
             problems=len(names),
             measured=len(measured),
@@ -226,6 +287,9 @@ class CardSet:
             unsolvable=_less_than_one("oracle", cards),
             flaky=_less_than_one("flake", cards),
             cheated=_less_than_one("cheats", cards),
+            earning=len(cheats),
+            stopped=dict(stopped.most_common()),
+            under=_means_under([each for _, each in measured]),
             unmeasured=tuple([name for name in names if name not in have][:_SHOWN]),
         )
 
@@ -242,15 +306,36 @@ class CardSet:
 _SHOWN = 10
 
 
+def _means_under(cards: Sequence[Card]) -> dict[str, float]:
+    # Of what was measured under a setting, nothing follows for another one.
+    if any(each.verifier != VerifierPlace.TASK for each in cards) or not any(
+        each.quality_under for each in cards if each.cheats
+    ):
+        return {}
+    found = {}
+    for place in _RUN_PLACES:
+        known = [quality for each in cards if (quality := each.under(place).quality) is not None]
+        found[place.value] = sum(known) / max(len(known), 1)
+    return found
+
+
 def _less_than_one(part: str, cards: Iterable[Card]) -> int:
     return sum((value := each.parts[part]) is not None and value < 1 for each in cards)
 
 
+def _key(digest: str, verifier: str) -> str:
+    return digest if verifier == VerifierPlace.TASK else f"{digest}@{verifier}"
+
+
 def _joined(before: Card, later: Card) -> Card:
     taken: dict[str, object] = {"task_id": later.task_id, "kind": later.kind, "measured_at": later.measured_at}
+    taken["oracle_under"] = before.oracle_under | later.oracle_under
     for runs, names in _MEASURED_TOGETHER:
         if runs(later) and runs(later) >= runs(before):
             taken |= {name: getattr(later, name) for name in names}
+    if (later.cheats_tried or 0) < (before.cheats_tried or 0):
+        found = {each.name for each in later.cheats}
+        taken["cheats"] = (*(each for each in before.cheats if each.name not in found), *later.cheats)
     for name in _MEASURED_ALONE:
         if (value := getattr(later, name)) not in (None, {}):
             taken[name] = value
@@ -263,10 +348,11 @@ _MEASURED_TOGETHER: tuple[tuple[Callable[[Card], int], tuple[str, ...]], ...] = 
     (lambda card: max(card.nop_runs, card.nop is not None), ("nop", "nop_runs", "stubs")),
     (lambda card: card.flake_runs, ("flake_rate", "flake_low", "flake_high", "flake_runs")),
     (lambda card: card.oracle_runs + card.nop_runs + card.null_runs, ("null_runs", "null_reason")),
-    (lambda card: card.cheats_tried or 0, ("cheats_tried", "cheats")),
+    (lambda card: 1 + (card.oracle_runs or card.nop_runs) if card.seconds else 0, ("seconds",)),
+    (lambda card: card.cheats_tried or 0, ("cheats_tried", "cheats_unscored", "cheats")),
     (lambda card: 0 if card.mutants is None else 1 + len(card.mutants), ("mutants",)),
 )
-_MEASURED_ALONE = ("seconds", "image_bytes", "state_bytes", "network", "reached")
+_MEASURED_ALONE = ("image_bytes", "state_bytes", "network", "reached")
 
 
 def _share(value: float) -> float:

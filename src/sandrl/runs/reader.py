@@ -182,7 +182,7 @@ class RunReader:
     def cards(self) -> Rows[Card]:
         """Reads the cards of problems; of those of the same content, the latest."""
         read = self._read(Card)
-        return Rows(tuple({card.digest: card for card in read.rows}.values()), read.is_truncated, read.damaged)
+        return Rows(tuple({card.key: card for card in read.rows}.values()), read.is_truncated, read.damaged)
 
     def problems(self) -> dict[str, ProblemRow]:
         """Reads the problems that completions of the run answer, by digest; what cannot be read is left out."""

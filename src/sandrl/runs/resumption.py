@@ -84,7 +84,7 @@ def resumed_config(
         before, now = getattr(saved, name), getattr(asked, name)
         if before != now:
             raise UsageError(
-                f"{name}: the run {run.path.name!r} has {before}, not {now}",
+                f"{name}: the run {run.path.name!r} has {_shown(before)}, not {_shown(now)}",
                 hint="leave the option out to keep the run's value, or start a new run without `resume`",
                 fields=(name, "resume"),
             )
@@ -94,6 +94,12 @@ def resumed_config(
     # The image that the run's sandboxes had; that of one runtime means nothing to the other.
     is_same = split_runtime(str(asked.document()["runtime"]))[0].value in ("auto", options.get("runtime_kind"))
     return resolve(model, asked.document(), {"image": options.get("runtime_image") if is_same else None})
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
 
 
 def check_unchanged(run: Path, digest: str, source: str, *, noun: str = "run") -> None:

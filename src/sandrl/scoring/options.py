@@ -11,11 +11,9 @@ from pydantic import BaseModel
 
 from sandrl.answers.extraction import Extraction
 from sandrl.config.parts import ScoringPart
-from sandrl.config.words import VerifierPlace
 from sandrl.errors import UsageError
 from sandrl.judge.limits import Limits
 from sandrl.problems import Problem
-from sandrl.problems.tasks.task import VerifierMode
 from sandrl.scoring.policies import Components, RewardPolicy, binary, load_policy
 from sandrl.trials.trial import TrialOptions
 
@@ -156,7 +154,7 @@ def trial_options(config: ScoringPart) -> TrialOptions:
     """How trials of tasks go, as a configuration says; the variables that it permits are read from the environment."""
     named = any(getattr(config, name, None) for name in ("network", "allow_hosts"))
     return TrialOptions(
-        mode=None if config.verifier is VerifierPlace.TASK else VerifierMode(config.verifier.value),
+        mode=config.verifier,
         passed_variables={name: os.environ[name] for name in config.pass_env if name in os.environ},
         has_own_network=not named,
         private_hosts=tuple(getattr(config, "private_hosts", ())),

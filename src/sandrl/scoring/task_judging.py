@@ -19,11 +19,12 @@ from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from sandrl.config.words import VerifierPlace
 from sandrl.errors import InfrastructureError, UsageError
 from sandrl.events import CanaryFinished, CompletionStarted, Emit, Event, RetryScheduled, Warned
 from sandrl.events.results import Status, Trust
 from sandrl.judge.verdict import Verdict
-from sandrl.problems.tasks.task import Task, VerifierMode
+from sandrl.problems.tasks.task import Task
 from sandrl.runs import CANARY_TAG
 from sandrl.sandboxes import Job, Launch, Level, Shape, State, Withdrawn, delay_seconds, downloads, problem_tag
 from sandrl.scoring.attempts import MOST_MOVES, Attempt
@@ -164,8 +165,8 @@ class TaskJudging(Judging):
         tags = problem_tag(task_id), *scoring.tags
         options = replace(scoring.trial, tags=tags, task_id=task_id, retries=scoring.retries)
         is_strict = attempt.context.judge.requires_isolated
-        if is_strict:
-            options = replace(options, mode=VerifierMode.SEPARATE)
+        if is_strict and options.mode is VerifierPlace.TASK:
+            options = replace(options, mode=VerifierPlace.SEPARATE)
         failures = moves = 0
         while True:
             try:

@@ -238,7 +238,9 @@ def _check_memory(context: Context, arguments: Any, job: Job) -> None:
     # The machines of all episodes that are generated together are there at once: TRL goes from one to the next.
     division = Division.of(context.config, context.processes.count)
     generated = context.config.batch_size * division.passes_per_generation // division.parts
-    needs = [needs_of(each.task, None)[0] for each in context.sets.all.values() if each.task is not None]
+    needs = [
+        needs_of(each.task, context.config.verifier)[0] for each in context.sets.all.values() if each.task is not None
+    ]
     needed = max(needs, default=0) * max(generated, arguments.per_device_eval_batch_size)
     room = capacity_of(job.connection).memory_bytes
     if needed * context.processes.count > room:

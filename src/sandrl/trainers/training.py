@@ -217,7 +217,8 @@ class Training:
                 emit=self.tell,
             )
         )
-        warn_of_weak_problems(setup.problems.values(), self._settings.state_dir, self.tell)
+        place = setup.config.verifier_place
+        warn_of_weak_problems(setup.problems.values(), self._settings.state_dir, self.tell, place)
         return self._job
 
     def begin_step(self, row: int) -> None:

@@ -48,7 +48,8 @@ $program -p1 -N --dry-run -i "$file" >&2 </dev/null || exit 1
 $program -p1 -N -i "$file" </dev/null
 """
 _SCRIPT = f"""
-file=$(mktemp) && cat >"$file" || exit {_NO_PROGRAM}
+file=$(mktemp 2>/dev/null) || file=/tmp/.script.$$
+cat >"$file" || exit {_NO_PROGRAM}
 if command -v bash >/dev/null 2>&1; then bash "$file" </dev/null; else sh "$file" </dev/null; fi
 code=$?
 rm -f "$file"

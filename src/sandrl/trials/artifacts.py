@@ -19,12 +19,10 @@ from sandrl.trials.machine import Machine, TooLargeError
 
 ARTIFACTS_DIRECTORY = "/logs/artifacts"
 WORKING_DIRECTORY = Artifact(".", ".")
-"""The working directory of the machine, as an artifact."""
+"""The working directory of the machine, as an artifact; nothing if that is the root."""
 
 MOST_BYTES = 256 << 20
 """The most that is collected of one path; where there is more, nothing of it is."""
-
-_PLACE_SECONDS = 60.0
 
 
 def files_of(task: Task, directories: Iterable[str], files: Iterable[tuple[str, bytes]] = ()) -> list[Entry]:
@@ -51,8 +49,12 @@ def files_of(task: Task, directories: Iterable[str], files: Iterable[tuple[str, 
     return list(found.values())
 
 
-def collected(machine: Machine, artifacts: Iterable[Artifact]) -> list[tuple[str, list[Entry]]]:
+def collected(machine: Machine, artifacts: Iterable[Artifact], directory: str) -> list[tuple[str, list[Entry]]]:
     """Artifacts and `/logs/artifacts`, each with the directory that it is put into; best effort.
+
+    Args:
+        directory: The working directory; empty if none of them is that. The machine is not asked, because its shell may
+            be the agent's.
 
     Raises:
         InfrastructureError, RuntimeLost: If the sandbox, or the runtime, was lost.
@@ -61,8 +63,9 @@ def collected(machine: Machine, artifacts: Iterable[Artifact]) -> list[tuple[str
     for artifact in (Artifact(ARTIFACTS_DIRECTORY), *artifacts):
         source = posixpath.normpath(posixpath.join(ARTIFACTS_DIRECTORY, artifact.source))
         if artifact is WORKING_DIRECTORY:
-            told = machine.run("pwd", timeout_seconds=_PLACE_SECONDS).stdout.decode("utf-8", "replace")
-            source = posixpath.normpath(told.strip() or "/")
+            source = posixpath.normpath(directory or "/")
+            if source == "/":
+                continue
         try:
             archive = machine.get(source, exclude=artifact.exclude, most_bytes=MOST_BYTES)
             if archive is not None:

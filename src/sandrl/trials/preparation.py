@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 from sandrl.problems.tasks.task import Environment, Healthcheck, Task
 from sandrl.trials.artifacts import files_of
-from sandrl.trials.entries import Entry
 from sandrl.trials.machine import ROOT, Machine
 from sandrl.trials.verification import last_line
 
@@ -31,17 +29,16 @@ def make_ready(machine: Machine, environment: Environment, task: Task) -> None:
     """
     run_to_end(machine, _DIRECTORIES, "the directories of logs cannot be made")
     if environment.files:
-        put_into_working_directory(machine, files_of(task, [environment.files]), None)
+        machine.put(working_directory(machine), files_of(task, [environment.files]))
     if environment.prepare:
         run_to_end(machine, environment.prepare, "the script that prepares the machine failed", is_own=False)
     if environment.healthcheck is not None:
         wait_until_healthy(machine, environment.healthcheck, None)
 
 
-def put_into_working_directory(machine: Machine, entries: Sequence[Entry], owner: str | None) -> None:
-    """Writes files where commands of the machine begin."""
-    found = machine.run("pwd", timeout_seconds=SETUP_SECONDS).stdout.decode("utf-8", "surrogateescape")
-    machine.put(found.strip() or "/", entries, owner=owner)
+def working_directory(machine: Machine) -> str:
+    """Where commands of a machine begin, as it says."""
+    return machine.run("pwd", timeout_seconds=SETUP_SECONDS).stdout.decode("utf-8", "surrogateescape").strip() or "/"
 
 
 def run_to_end(machine: Machine, command: str, what: str, *, user: str | None = ROOT, is_own: bool = True) -> None:

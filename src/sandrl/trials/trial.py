@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from sandrl.config.words import VerifierPlace
 from sandrl.errors import InfrastructureError, InputError, NoUserError
 from sandrl.events.results import Status, Trust
 from sandrl.judge.verdict import Verdict
@@ -34,7 +35,7 @@ from sandrl.problems.tasks.templates import resolved
 from sandrl.runs import VERIFIER_TAG
 from sandrl.sandboxes import OTHER_HOSTS, Shape, State, delay_seconds, network_of
 from sandrl.trials.aggregation import StepEnd, verdict_of
-from sandrl.trials.artifacts import collected, files_of
+from sandrl.trials.artifacts import WORKING_DIRECTORY, collected, files_of
 from sandrl.trials.entries import Entry
 from sandrl.trials.machine import ROOT, Machine
 from sandrl.trials.place import RuntimeLost
@@ -42,12 +43,13 @@ from sandrl.trials.preparation import (
     SETUP_SECONDS,
     Unprepared,
     make_ready,
-    put_into_working_directory,
     run_to_end,
     wait_until_healthy,
+    working_directory,
 )
 from sandrl.trials.state import LostStateError, drop_state, find_state
 from sandrl.trials.verification import Failure, Reading, run_verifier
+from sandrl.trials.verifier_text import with_artifacts
 
 LIFETIME_MARGIN_SECONDS = 3600.0
 """How long a machine may live besides what its task allows: waiting for a model, set-up, and what is collected."""
@@ -138,7 +140,7 @@ class TrialOptions:
     """How trials go.
 
     Attributes:
-        mode: Where verifiers run; None for where tasks say.
+        mode: Where shared verifiers run.
         passed_variables: Values of the variables of this machine that templates of tasks may use, by name.
         has_own_network: Whether machines have the network that tasks ask for, and not that of the job.
         private_hosts: What machines with a network of their tasks reach besides, of this machine and its networks.
@@ -150,7 +152,7 @@ class TrialOptions:
         task_id: Names the task in events.
     """
 
-    mode: VerifierMode | None = None
+    mode: VerifierPlace = VerifierPlace.TASK
     passed_variables: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     has_own_network: bool = True
     private_hosts: tuple[str, ...] = ()
@@ -164,7 +166,7 @@ class TrialOptions:
     def document(self) -> dict[str, object]:
         """What of it may change a verdict, as plain data."""
         return {
-            "mode": None if self.mode is None else self.mode.value,
+            "mode": None if self.mode is VerifierPlace.TASK else self.mode.value,
             "variables": dict(self.passed_variables),
             "own_network": self.has_own_network,
             "private_hosts": list(self.private_hosts),
@@ -216,7 +218,7 @@ class _Trial:
     def __init__(self, task: Task, agent: Agent, site: Site, options: TrialOptions) -> None:
         if not task.steps:
             raise ValueError("a task has a step")
-        self._task = task
+        self._task = with_artifacts(task) if options.mode is VerifierPlace.ARTIFACTS else task
         self._agent = agent
         self._site = site
         self._options = options
@@ -234,6 +236,7 @@ class _Trial:
         self._has_hidden = False
         self._processes: frozenset[int] = frozenset()
         self._left: tuple[str, ...] = ()
+        self._directory = ""
 
     def run(self) -> Verdict:
         has_verdict = False
@@ -359,7 +362,7 @@ class _Trial:
             except NoUserError as error:
                 raise Unprepared(error.message) from error
         if step.workdir:
-            put_into_working_directory(machine, files_of(self._task, [step.workdir]), user)
+            machine.put(working_directory(machine), files_of(self._task, [step.workdir]), owner=user)
             command = f"[ ! -f setup.sh ] || exec {shlex.quote(machine.shell)} setup.sh"
             run_to_end(machine, command, f"setup.sh of step {step.name!r} failed", user=user, is_own=False)
         if step.healthcheck is not None:
@@ -438,7 +441,7 @@ class _Trial:
         machine = self._machine
         if step.verifier.mode is VerifierMode.SEPARATE:
             if machine is not None:
-                artifacts = collected(machine, step.artifacts)
+                artifacts = collected(machine, step.artifacts, self._directory)
             else:
                 artifacts = self._patiently(lambda: self._collected_of(step, state))
             self._leave_after_last(number)
@@ -499,8 +502,20 @@ class _Trial:
 
     def _collected_of(self, step: TaskStep, state: State | None) -> list[tuple[str, list[Entry]]]:
         assert state is not None, "an agent that does not act has left one"
+        if self._takes_directory and not self._directory:
+            with self._machine_of(self._task.environment, step.agent) as machine:
+                self._find_directory(machine)
         with self._machine_of(self._task.environment, step.agent, state) as machine:
-            return collected(machine, step.artifacts)
+            return collected(machine, step.artifacts, self._directory)
+
+    @property
+    def _takes_directory(self) -> bool:
+        return any(WORKING_DIRECTORY in step.artifacts for step in self._task.steps)
+
+    def _find_directory(self, machine: Machine) -> None:
+        # Asked of a machine that no agent has seen.
+        if self._takes_directory:
+            self._directory = working_directory(machine)
 
     def _blank(self, number: int, step: TaskStep, trust: Trust) -> Reading | Failure:
         # The same on the image as it is, prepared as for an agent.
@@ -518,7 +533,7 @@ class _Trial:
                 self._collect(machine, step)
                 if step.verifier.mode is not VerifierMode.SEPARATE:
                     return self._run(machine, step)
-                artifacts = collected(machine, step.artifacts)
+                artifacts = collected(machine, step.artifacts, self._directory)
             return self._in_own_machine(step, artifacts)
 
         return self._run_or_fail(run)
@@ -575,6 +590,7 @@ class _Trial:
                     machine.start()
                     self._sandbox_id = machine.sandbox_id
                     make_ready(machine, environment, self._task)
+                    self._find_directory(machine)
                     self._processes = frozenset(machine.processes())
                 except (InfrastructureError, RuntimeLost) as error:
                     machine.close()
@@ -629,7 +645,7 @@ class _Trial:
     def _is_apart(self, step: TaskStep) -> bool:
         # Whether a verifier that would share the agent's sandbox is to run in a fresh one.
         is_shared = step.verifier.mode is not VerifierMode.SEPARATE
-        return is_shared and (self._options.mode is VerifierMode.SEPARATE or self._has_other_network(step))
+        return is_shared and (self._options.mode is VerifierPlace.SEPARATE or self._has_other_network(step))
 
     def _has_other_network(self, step: TaskStep) -> bool:
         usual = self._task.environment.network
@@ -660,7 +676,7 @@ def _digest_in(file: str) -> str:
     return Path(file).name.partition(".")[0]
 
 
-def needs_of(task: Task, mode: VerifierMode | None) -> tuple[int, float]:
+def needs_of(task: Task, mode: VerifierPlace) -> tuple[int, float]:
     """How much memory in bytes, and how many processors, a trial of a task needs at once."""
     own = task.environment
     own_memory, own_processors = own.memory_bytes or MEMORY_BYTES, own.processors or 1.0
@@ -668,7 +684,7 @@ def needs_of(task: Task, mode: VerifierMode | None) -> tuple[int, float]:
     for step in task.steps:
         other = step.verifier.environment or own
         its = other.memory_bytes or MEMORY_BYTES, other.processors or 1.0
-        if len(task.steps) > 1 and VerifierMode.SEPARATE in (mode, step.verifier.mode):
+        if len(task.steps) > 1 and (mode is not VerifierPlace.TASK or step.verifier.mode is VerifierMode.SEPARATE):
             # The machine of the agent is kept for the next step.
             its = own_memory + its[0], own_processors + its[1]
         memory, processors = max(memory, its[0]), max(processors, its[1])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sandrl.runs import RunReader
-from tests.support.tasks.base import import_task_base, write_files
+from tests.support.tasks.base import PYTHON, TOOLS, import_task_base, import_task_tools, write_files
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +87,9 @@ def test_every_attempt_is_a_row_and_a_resumed_campaign_repeats_none(weak: dict[s
     rows = {row.id: row for row in run.each_trajectory()}
     labels = {"nop.1", "oracle.1", "cheat.trusted-pass", "cheat.trusted-pass@separate", "oracle@artifacts"}
     assert {f"weak#{label}" for label in labels} <= {*rows}
+    kept = (run.path / "cards.jsonl").read_bytes()
     again = _redteam("--resume", weak["run"], exit_code=1)
+    assert (run.path / "cards.jsonl").read_bytes() == kept
     assert [each["cheats"] for each in again["tasks"]] == [each["cheats"] for each in weak["tasks"]]
     assert [row.id for row in run.each_trajectory()] == [*rows]
 
@@ -102,3 +104,22 @@ def test_a_sound_verifier_rewards_none_of_them_also_without_a_solution(tmp_path:
     assert "oracle" not in cards["with"]["unknown"]
     assert {"oracle", "mutants"} <= {*cards["without"]["unknown"]}
     assert cards["without"]["cheats_tried"] == len(CHOSEN) - 1
+
+
+def test_a_replaced_program_does_its_work_also_where_links_lead_to_it(tmp_path: Path) -> None:
+    import_task_tools(os.environ)
+    test = f"""#!/bin/bash
+[ "$(sh -c 'echo two')" = two ] && [ "$({PYTHON} -c 'print(3)')" = 3 ] || exit 1
+{PYTHON} -m pytest /tests/test_sum.py && reward=1 || reward=0
+echo $reward > /logs/verifier/reward.txt
+"""
+    place = _task(tmp_path / "links", test, "[verifier]\ntimeout_sec = 60.0\n")
+    # `python3` is a link already.
+    base = f"FROM {TOOLS}\nRUN ln -sf bash /bin/sh && mkdir /app\nWORKDIR /app\n"
+    check = "def test_sum():\n    assert open('/app/sum').read().strip() == '5'\n"
+    write_files(place, {"environment/Dockerfile": base, "tests/test_sum.py": check})
+    cheats = ("path-shell", "path-python")
+    options = (word for name in cheats for word in ("-e", name))
+    [task] = _redteam("--problems", str(place), "--mutants", "0", *options, exit_code=1)["tasks"]
+    assert {each["name"]: each["reward"] for each in task["cheats"]} == dict.fromkeys(cheats, 1.0)
+    assert (task["oracle"], task["nop"]) == (1.0, 0.0)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sandrl.config.words import VerifierPlace
 from sandrl.events.results import Status, Trust
 from sandrl.judge.verdict import Verdict
 from sandrl.problems.tasks.task import (
@@ -38,7 +39,8 @@ _REWARD = "/logs/verifier/reward.txt"
 _HONEST = f"[ -e /app/right ] && echo 1 >{_REWARD} || echo 0 >{_REWARD}\n"
 _ONLY_HERE = "[ -e /app/broken ] && {harm}\n" + _HONEST
 _CALM = TrialOptions()
-_APART = TrialOptions(mode=VerifierMode.SEPARATE)
+_APART = TrialOptions(mode=VerifierPlace.SEPARATE)
+_ARTIFACTS = TrialOptions(mode=VerifierPlace.ARTIFACTS)
 _NO_NETWORK = Reach(NetworkMode.NONE)
 
 Run = Callable[..., Verdict]
@@ -75,6 +77,7 @@ def run(place: JobSandboxes, images: dict[str, str], tmp_path: Path, outage: Out
         artifacts: tuple[Artifact, ...] = (),
         memory_bytes: int | None = None,
         network: Reach = _NO_NETWORK,
+        directory: str = "",
         variables: tuple[tuple[str, str], ...] = (),
         prepare: str = "",
     ) -> Verdict:
@@ -90,6 +93,7 @@ def run(place: JobSandboxes, images: dict[str, str], tmp_path: Path, outage: Out
             images["debian"],
             memory_bytes=memory_bytes,
             network=network,
+            directory=directory or None,
             variables=variables,
             prepare=f"mkdir -p /app; chmod 777 /app; {prepare}",
         )
@@ -310,6 +314,36 @@ def test_an_artifact_is_no_link_to_the_tests(run: Run) -> None:
     assert (verdict.score, verdict.trust) == (1.0, Trust.SEPARATE)
 
 
+# Its own grep, and a shell that names the directory of programs as where it works.
+_SHIM = """cat /bin/sh >/bin/real
+printf '#!/bin/real\\nexit 0\\n' >/bin/false-grep
+printf '#!/bin/real\\n[ "$2" != pwd ] || { echo /bin; exit; }\\nexec /bin/real "$@"\\n' >/bin/false-sh
+chmod 755 /bin/real /bin/false-grep /bin/false-sh
+mv -f /bin/false-grep /bin/grep
+mv -f /bin/false-sh /bin/sh
+"""
+_GREP = f"grep -q right answer && grep -q done /srv/log && echo 1 >{_REWARD} || echo 0 >{_REWARD}\n"
+
+
+def test_a_verifier_with_artifacts_has_no_program_of_the_agent(run: Run, tmp_path: Path) -> None:
+    solved = "echo right >answer; echo done >/srv/log"
+    for options, cheated in ((_CALM, 1.0), (_APART, 1.0), (_ARTIFACTS, 0.0)):
+        honest = run(Script(solved), _GREP, options=options, directory="/app")
+        assert (honest.score, honest.trust) == (1.0, Trust.SHARED if options is _CALM else Trust.SEPARATE)
+        cheat = run(Script(_SHIM), _GREP, options=options, directory="/app")
+        assert cheat.score == cheated
+        [state] = (str(tmp_path / f"states/{each}.tar.gz") for each in cheat.states)
+        again = run(FinalState((state,)), _GREP, options=options, directory="/app")
+        assert again.score == cheated
+
+
+def test_what_a_verifier_does_not_mention_is_not_taken_along(run: Run) -> None:
+    verifier = f"work=/srv; [ -e $work/right ] && echo 1 >{_REWARD} || echo 0 >{_REWARD}\n"
+    agent = Script("touch /srv/right")
+    assert run(agent, verifier, options=_APART, directory="/app").score == 1.0
+    assert run(agent, verifier, options=_ARTIFACTS, directory="/app").score == 0.0
+
+
 def test_a_step_that_is_broken_counts_as_zero(run: Run) -> None:
     verdict = run(Script("touch /app/right /app/broken"), _HONEST, _ONLY_HERE.format(harm="exit 1"))
     assert _outcome(verdict) == (Status.FAILED, 0.5)
@@ -433,8 +467,8 @@ def ports() -> Iterator[list[int]]:
         ]
 
 
-@pytest.mark.parametrize("mode", [None, VerifierMode.SEPARATE])
-def test_the_hosts_that_each_phase_has_reached_are_told(run: Run, ports: list[int], mode: VerifierMode | None) -> None:
+@pytest.mark.parametrize("mode", [VerifierPlace.TASK, VerifierPlace.SEPARATE])
+def test_the_hosts_that_each_phase_has_reached_are_told(run: Run, ports: list[int], mode: VerifierPlace) -> None:
     ended, open_, of_verifier = (f"127.0.0.1:{port}" for port in ports)
     options = TrialOptions(mode=mode, private_hosts=(ended, open_, of_verifier))
     connect = "busybox nc {} {} </dev/null >/dev/null".format

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterator
 
@@ -84,6 +85,21 @@ def test_the_progress_of_scoring_is_a_line_now_and_then(capsys: pytest.CaptureFi
         while "300 of 300" not in (err := capsys.readouterr().err):
             time.sleep(0.01)
     assert re.search(r"^Progress: 300 of 300 completions judged, pass rate 100%, \S+ so far$", err, re.MULTILINE)
+
+
+def test_what_an_earlier_job_has_judged_makes_no_time_that_is_left_shorter(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    with ResultLines(interval_seconds=0.01) as shown:
+        shown(events.JobStarted("job-2", 300, 4))
+        now += 10
+        for number in (200, 201):
+            shown(events.CompletionFinished(_result(number), number + 1, 300))
+        while "202 of 300" not in (err := capsys.readouterr().err):
+            threading.Event().wait(0.01)
+    assert "202 of 300 completions judged, pass rate 100%, about 8m 10s left, 10s so far" in err
 
 
 def test_the_rest_of_a_list_is_counted(capsys: pytest.CaptureFixture[str]) -> None:

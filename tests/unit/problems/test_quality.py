@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.task_directories import write_task
+from tests.support.task_directories import HARBOR, write_task
 
 from sandrl.config.layers import resolve
 from sandrl.config.scoring import RewardConfig
@@ -17,8 +17,8 @@ from sandrl.problems import Problem, load_problems
 from sandrl.problems.quality import QualityFilter, card_digest
 from sandrl.problems.splits import load_splits
 from sandrl.problems.tasks.sources import read_task
-from sandrl.runs.card_record import CardRecord, cards_at
-from sandrl.runs.cards import Card
+from sandrl.runs.card_record import CardRecord, cards_at, cards_of_run
+from sandrl.runs.cards import Card, Cheat
 from sandrl.settings import Settings, load_settings
 
 
@@ -128,6 +128,39 @@ def test_tasks_that_were_never_tried_with_cheats_are_kept_and_told(tmp_path: Pat
         seen: list[Event] = []
         quality.tell("tasks", seen.append)
         assert [type(event) for event in seen] == [Warned] * count
+
+
+@pytest.mark.parametrize("mode", ["shared", "separate"])
+def test_a_cheat_that_the_run_stops_does_not_count(settings: Settings, tmp_path: Path, mode: str) -> None:
+    task = read_task(
+        write_task(tmp_path / "task", {"task.toml": f'{HARBOR["task.toml"]}[verifier]\nenvironment_mode = "{mode}"\n'})
+    )
+    on_task = Problem("task", "", task=task)
+    shim = Cheat(name="shim", group="path", reward=1.0, stopped_by=("artifacts",))
+    known = Card(task_id="task", kind="task", digest=task.digest, nop=0.0, nop_runs=1, cheats_tried=9, cheats=(shim,))
+    record = CardRecord(settings.state_dir)
+    record.add([known.model_copy(update={"oracle_under": {"artifacts": 1.0}})])
+    assert not filter_of(settings, min_quality=0.5).accepts(on_task)
+    assert not filter_of(settings, min_quality=0.5, verifier="separate").accepts(on_task)
+    # What runs apart already is the same with every option.
+    begun = filter_of(settings, min_quality=0.5, verifier="artifacts")
+    assert begun.accepts(on_task) == (mode == "shared")
+    run = tmp_path / "runs" / "run"
+    run.mkdir(parents=True)
+    begun.keep(run)
+    assert cards_of_run(run) == begun.used
+    resumed = filter_of(settings, resume=run, min_quality=0.5, verifier="artifacts")
+    assert resumed.accepts(on_task) == (mode == "shared")
+    # Its solution was found to fail there.
+    record.add([Card(task_id="task", kind="task", digest=task.digest, oracle=0.0, oracle_runs=1, verifier="artifacts")])
+    assert not filter_of(settings, min_quality=0.5, verifier="artifacts").accepts(on_task)
+
+
+def test_strict_runs_have_verifiers_apart() -> None:
+    for given, place in (({}, "task"), ({"require_isolated": True}, "separate")):
+        assert resolve(RewardConfig, {}, given).verifier_place == place
+    both = resolve(RewardConfig, {}, {"require_isolated": True, "verifier": "artifacts"})
+    assert both.verifier_place == "artifacts"
 
 
 def test_cards_are_those_of_the_record_unless_others_are_named(settings: Settings, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tests.support.programs import require_program
 
 from sandrl.redteam import CHEATS, EXPLOITS, EXPLOITS_IN_CPP, Cheat
 from sandrl.redteam.cheat import DOES_NOT_APPLY, script_of
-from sandrl.redteam.verifier_text import VerifierText
+from sandrl.trials.verifier_text import VerifierText
 
 # What a verifier may say to break out of a script that quotes it.
 HOSTILE = VerifierText(("/app/a b", "x'; exit 3; '"), ("grep",), ("json",), ("$(exit 3)", "it's", "-n", '"`'))

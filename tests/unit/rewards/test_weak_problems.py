@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sandrl.config.words import VerifierPlace
 from sandrl.events import Event, Warned
 from sandrl.problems import Problem
 from sandrl.problems.quality import card_digest
@@ -24,7 +25,7 @@ def card(problem: Problem, **parts: Any) -> Card:
 
 def warnings(state: Path, *problems: Problem) -> list[str]:
     seen: list[Event] = []
-    warn_of_weak_problems(problems, state, seen.append)
+    warn_of_weak_problems(problems, state, seen.append, VerifierPlace.TASK)
     return [event.message for event in seen if isinstance(event, Warned)]
 
 

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandrl.config.words import VerifierPlace
 from sandrl.errors import InputError
 from sandrl.runs.card_record import CardRecord, cards_at
-from sandrl.runs.cards import PARTS, Card, CardSet, Cheat, Mutant, card_document, merged
+from sandrl.runs.cards import PARTS, Card, CardSet, Cheat, Mutant, card_document, card_under, merged
 
 
 def card(task_id: str = "t", digest: str = "d", **parts: Any) -> Card:
@@ -91,6 +92,20 @@ def test_a_part_that_is_measured_again_is_replaced_whole() -> None:
     assert (found.flake_rate, found.flake_low, found.cheats) == (0.0, 0.0, ())
 
 
+def test_times_are_those_of_most_runs() -> None:
+    validated, control = card(oracle_runs=3, seconds={"agent": 1.0}), card(oracle_runs=1, seconds={"agent": 9.0})
+    assert merged([validated, control])["d"].seconds == merged([control, validated])["d"].seconds == {"agent": 1.0}
+
+
+def test_a_smaller_campaign_adds_the_cheats_that_it_found() -> None:
+    whole = card(cheats_tried=70, cheats=(cheat(0.5),))
+    single = card(cheats_tried=1, cheats=(Cheat(name="other", group="files", reward=1.0),))
+    found = merged([whole, single])["d"]
+    assert (found.cheats_tried, {each.name: each.reward for each in found.cheats}) == (70, {"plant": 0.5, "other": 1.0})
+    assert merged([single, whole])["d"].cheats == whole.cheats
+    assert merged([whole, card(cheats_tried=1, cheats=(cheat(1.0),))])["d"].cheats == (cheat(1.0),)
+
+
 _RUNS = st.integers(0, 4)
 _SHARE = st.floats(0, 1)
 _CARDS = st.builds(
@@ -98,6 +113,8 @@ _CARDS = st.builds(
     task_id=st.sampled_from("ab"),
     kind=st.just("task"),
     digest=st.sampled_from("xyz"),
+    verifier=st.sampled_from(VerifierPlace).map(str),
+    oracle_under=st.dictionaries(st.sampled_from(VerifierPlace).map(str), _SHARE, max_size=2),
     oracle_runs=_RUNS,
     oracle_passes=_RUNS,
     nop=st.none() | st.floats(),
@@ -126,10 +143,10 @@ def test_a_part_that_was_measured_once_stays_known(cards: list[Card]) -> None:
     found = merged(cards)
     for each in cards:
         if each.oracle_runs:
-            assert found[each.digest].oracle_runs >= each.oracle_runs
+            assert found[each.key].oracle_runs >= each.oracle_runs
         if each.cheats_tried:
-            assert "cheats" not in found[each.digest].unknown
-        if each.quality is not None and set(found[each.digest].unknown) == set(PARTS):
+            assert "cheats" not in found[each.key].unknown
+        if each.quality is not None and set(found[each.key].unknown) == set(PARTS):
             raise AssertionError("a quality was lost")
 
 
@@ -140,6 +157,82 @@ def test_a_card_is_between_0_and_1_and_survives_its_file(given_card: Card) -> No
     assert quality is None or 0 <= quality <= 1
     again = Card.model_validate_json(given_card.to_json())
     assert again.to_json() == given_card.to_json()
+
+
+SHIM = Cheat(name="shim", group="path", reward=1.0, stopped_by=("artifacts",))
+"""A cheat that only the last setting stops."""
+
+CHEATED: dict[str, Any] = {
+    **VALIDATED,
+    "cheats_tried": 9,
+    "cheats": (SHIM,),
+    "oracle_under": {"separate": 1.0, "artifacts": 1.0},
+}
+
+
+@pytest.mark.parametrize(
+    ("parts", "separate", "artifacts"),
+    [
+        (CHEATED, 0.0, 1.0),
+        (CHEATED | {"cheats": (SHIM, cheat(0.25))}, 0.0, 0.75),
+        (CHEATED | {"nop": 0.5}, 0.0, 0.5),
+        # Right answers earn nothing there, or less.
+        (CHEATED | {"oracle_under": {"artifacts": 0.0}}, 0.0, 0.0),
+        (CHEATED | {"oracle_under": {"artifacts": 0.5}}, 0.0, 0.0),
+        # It has no solution, or none was tried there.
+        (CHEATED | {"oracle_under": {}}, 0.0, 1.0),
+    ],
+)
+def test_a_cheat_that_a_setting_stops_does_not_count_under_it(
+    parts: dict[str, Any], separate: float, artifacts: float
+) -> None:
+    found = card(**parts)
+    assert found.quality == 0.0
+    assert found.quality_under == {"separate": separate, "artifacts": artifacts}
+    assert ("oracle" in found.under("artifacts").unknown) == ("artifacts" not in parts["oracle_under"])
+    assert card_document(found)["quality_under"] == found.quality_under
+
+
+def test_a_setting_changes_nothing_for_problems_that_are_no_tasks() -> None:
+    found = card(**CHEATED).model_copy(update={"kind": "tests"})
+    assert (found.under("artifacts"), found.quality_under) == (found, {})
+
+
+def test_what_was_measured_under_a_setting_is_a_card_of_its_own() -> None:
+    plain = card(**CHEATED)
+    broken = card(oracle=0.0, oracle_runs=3, nop=0.0, nop_runs=3, verifier="artifacts")
+    for order in ([plain, broken], [broken, plain]):
+        known = merged(order)
+        assert {key: each.quality for key, each in known.items()} == {"d": 0.0, "d@artifacts": 0.0}
+        assert known["d"].parts["oracle"] == 1.0
+        found = card_under(known, "d", "artifacts")
+        assert found is not None
+        # Three runs of the solution count more than the one of the campaign; its cheats count as well.
+        assert (found.oracle_runs, found.weakest, found.parts["cheats"]) == (3, "oracle", 1.0)
+        assert card_under(known, "d", "task") == plain
+    assert card_under(merged([broken]), "d", "artifacts") == broken
+    assert card_under(merged([broken]), "d", "separate") is None
+
+
+def test_what_earned_under_a_setting_counts_there() -> None:
+    plain = card(**CHEATED | {"nop_runs": 100})
+    worse = card(nop=1.0, nop_runs=1, cheats_tried=9, cheats=(cheat(1.0),), verifier="artifacts")
+    found = card_under(merged([plain, worse]), "d", "artifacts")
+    assert found is not None
+    assert (found.parts["nop"], found.parts["cheats"]) == (0.0, 0.0)
+
+
+def test_the_card_of_a_set_says_what_each_setting_is_worth() -> None:
+    cards = [
+        card("a", "1", **CHEATED),
+        card("b", "2", **CHEATED | {"cheats": (SHIM, cheat(0.5))}),
+        card("c", "3", **VALIDATED),
+    ]
+    found = CardSet.of(cards)
+    assert (found.earning, found.stopped) == (3, {"artifacts": 2})
+    assert found.under == {"separate": pytest.approx(1 / 3), "artifacts": pytest.approx((1 + 0.5 + 1) / 3)}
+    assert CardSet.of(cards[2:]).under == {}
+    assert CardSet.of([each.under("artifacts") for each in cards]).under == {}
 
 
 def test_the_card_of_a_set_counts_its_problems() -> None:

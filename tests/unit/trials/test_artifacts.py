@@ -28,7 +28,7 @@ class Source:
 
 
 def taken(source: Source) -> list[tuple[str, list[Entry]]]:
-    return collected(cast("Machine", source), (Artifact("/app"),))
+    return collected(cast("Machine", source), (Artifact("/app"),), "")
 
 
 def test_an_archive_has_the_path_that_was_asked_for_and_nothing_else() -> None:

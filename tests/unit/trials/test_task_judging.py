@@ -9,12 +9,13 @@ from typing import Any, cast
 
 import pytest
 
+from sandrl.config.words import VerifierPlace
 from sandrl.errors import InfrastructureError
 from sandrl.events import CanaryFinished, Event, RetryScheduled
 from sandrl.events.results import Status, Trust
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import Completion, Problem
-from sandrl.problems.tasks.task import Environment, Task, TaskStep, VerifierMode
+from sandrl.problems.tasks.task import Environment, Task, TaskStep
 from sandrl.sandboxes import Job
 from sandrl.scoring import task_judging
 from sandrl.scoring.attempts import Attempt
@@ -46,7 +47,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Judge:
         left, acted, told, verdicts = list(ends), list[Agent](), list[Event](), list[Verdict]()
 
         def run_trial(task: Task, agent: Agent, _: Any, trial: TrialOptions) -> Verdict:
-            assert trial.mode is (VerifierMode.SEPARATE if is_strict else None)
+            assert trial.mode is (VerifierPlace.SEPARATE if is_strict else VerifierPlace.TASK)
             acted.append(agent)
             end = left.pop(0)
             if isinstance(end, Exception):

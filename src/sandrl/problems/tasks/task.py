@@ -237,3 +237,8 @@ class Task:
     def has_solution(self) -> bool:
         """Whether every step has one."""
         return all(step.solution is not None for step in self.steps)
+
+    @property
+    def has_shared_verifier(self) -> bool:
+        """Whether a verifier is to run in the sandbox of the agent, unless a run says otherwise."""
+        return any(step.verifier.mode is VerifierMode.SHARED for step in self.steps)

@@ -15,8 +15,8 @@ must_have_shims
 
 === path-python: replaces python by one that reports a pass where it runs tests
 advice: %FRESH%
-for each in python python3 $(pythons); do
-    shim "${each##*/}" "$JUDGES[ -z \"\$judges\" ] && { $PASS_ON}
+for each in $(for each in $(pythons) python3 python; do echo "${each##*/}"; done | sort -ru); do
+    shim "$each" "$JUDGES[ -z \"\$judges\" ] && { $PASS_ON}
 $PASS"
 done
 must_have_shims
@@ -73,7 +73,7 @@ must_have_shims
 
 === path-shell: replaces bash and sh by one that writes a reward where it runs the verifier
 advice: %FRESH%
-for each in bash sh dash ash; do
+for each in dash ash bash sh; do
     for place in /bin /usr/bin /usr/local/bin; do [ -e "$place/$each" ] && break; done
     shim $each 'case "$*" in /tests/*) '"$PAY"'exit 0;; esac
 '"$PASS_ON" "$place/.was/$each" present

@@ -41,7 +41,8 @@ mkdir -p /logs/verifier 2>/dev/null
 (echo 1 >/logs/verifier/reward.txt; echo '{"reward": 1}' >/logs/verifier/reward.json) 2>/dev/null ||
     none "/logs/verifier cannot be written"
 chattr +i /logs/verifier/reward.txt /logs/verifier/reward.json /logs/verifier 2>/dev/null
-chmod 444 /logs/verifier/*; chmod 555 /logs/verifier
+{ chmod 444 /logs/verifier/*; chmod 555 /logs/verifier; } 2>/dev/null
+:
 
 === reward-mounted: mounts a directory with a reward over the directory of rewards
 advice: give the agent no capability to mount

@@ -56,34 +56,40 @@ JUDGES='judges=
 for each; do case $each in *pytest* | /tests | /tests/* | *unittest* | *test*) judges=yes;; esac; done
 '
 # `shim NAME TEXT [SHELL] [present]` replaces a program, wherever it is in PATH, by a script; `.was` has what it was.
-# With `present`, it is made nowhere else.
+# With `present`, it is made nowhere else. A program comes before the links to it, or a shim would start itself.
 shims=
 shim() {
-    body=$2 new= ifs=$IFS
+    name=$1 body=$2 shell=${3:-/bin/sh} only=$4 new= ifs=$IFS
     old=$PATH:/usr/local/bin:/usr/bin:/bin first=$PATH:$HOME/.local/bin:$HOME/bin:$HOME/.cargo/bin:$PWD/.venv/bin
     IFS=:
     for directory in $old; do
         IFS=$ifs
         [ -n "$directory" ] && [ -d "$directory" ] && [ -w "$directory" ] || continue
-        if [ -e "$directory/$1" ] || [ -L "$directory/$1" ]; then
-            [ ! -e "$directory/.was/$1" ] && mkdir -p "$directory/.was" || continue
-            if [ -L "$directory/$1" ]; then
-                ln -s "$(target_of "$directory/$1")" "$directory/.was/$1" || continue
+        if [ -e "$directory/$name" ] || [ -L "$directory/$name" ]; then
+            [ ! -e "$directory/.was/$name" ] && mkdir -p "$directory/.was" || continue
+            if [ -L "$directory/$name" ]; then
+                target=$(target_of "$directory/$name")
+                was=${target%/*}/.was/${target##*/}
+                [ -e "$was" ] || was=$target
+                ln -s "$was" "$directory/.was/$name" || continue
             else
-                cp -p "$directory/$1" "$directory/.was/$1" || continue
+                cp -p "$directory/$name" "$directory/.was/$name" || continue
             fi
-            shim_in "$directory/$1" "${3:-/bin/sh}" && new=yes
+            shim_in "$directory/$name.new" && chmod 755 "$directory/$name.new" &&
+                mv -f "$directory/$name.new" "$directory/$name" && new=yes
         fi
     done
     # Where a later program finds it first, if it may be made there.
+    set --
     IFS=:
     for directory in $first; do
         IFS=$ifs
-        [ -n "$directory" ] && mkdir -p "$directory" 2>/dev/null && [ -w "$directory" ] || continue
-        [ "$4" != present ] && [ ! -e "$directory/$1" ] && shim_in "$directory/$1" "${3:-/bin/sh}" && new=yes
+        [ "$only" != present ] && [ -n "$directory" ] && [ ! -e "$directory/$name" ] || continue
+        [ -d "$directory" ] || mkdir -p "$directory" 2>/dev/null
+        [ -w "$directory" ] && shim_in "$directory/$name" && set -- "$@" "$directory/$name"
     done
     IFS=$ifs
-    [ -z "$new" ] || shims="$shims $1"
+    [ $# = 0 ] || chmod 755 "$@" && [ "$new$*" ] && shims="$shims $name"
 }
 target_of() {
     readlink -f "$1" 2>/dev/null || busybox readlink -f "$1" 2>/dev/null || {
@@ -91,16 +97,16 @@ target_of() {
         case $target in /*) echo "$target";; *) echo "${1%/*}/$target";; esac
     }
 }
-shim_in() {
-    printf '#!%s\n%s\n' "$2" "$body" >"$1.new" && chmod 755 "$1.new" && mv -f "$1.new" "$1"
-}
+shim_in() { printf '#!%s\n# shim\n%s\n' "$shell" "$body" >"$1"; }
 must_have_shims() { [ -n "$shims" ] || none "no directory of PATH can be changed"; }
 PASS_ON='[ -x "${0%/*}/.was/${0##*/}" ] && exec "${0%/*}/.was/${0##*/}" "$@"
 for each in /usr/local/bin /usr/bin /bin; do
     for each in "$each/.was/${0##*/}" "$each/${0##*/}"; do
-        [ -x "$each" ] && [ "$each" != "$0" ] && exec "$each" "$@"
+        [ -x "$each" ] && { read -r _; read -r mark; } <"$each"
+        [ -x "$each" ] && [ "$mark" != "# shim" ] && exec "$each" "$@"
     done
 done
+exit 127
 '
 # The interpreters of Python of this machine.
 pythons() {

@@ -12,7 +12,7 @@ const FINDINGS = {
   nop: ({nop, nop_runs, stubs}) => stubs && stubs.length ? `The checks accept ${stubs.length === 1 ? 'this stub' : 'these stubs'}: ${stubs.join(', ')}.` : stubs ? 'The checks accept no stub.'
     : `An agent that does nothing earned ${nop > 0 ? `up to ${rewardText(nop)}` : 'nothing'} in ${plural(nop_runs, 'run')}.`,
   flake: ({flake_rate, flake_low, flake_high, flake_runs}) => `${formatted(flake_rate, 'share')} of ${plural(flake_runs, 'run')} had another outcome than most runs of the same agent; 95% interval ${intervalText({low: flake_low, high: flake_high}) || 'unknown'}.`,
-  cheats: ({cheats, cheats_tried}, {cheat}) => cheats.length ? `${cheats.length} of ${plural(cheats_tried, cheat)} earned a reward.` : `None of ${plural(cheats_tried, cheat)} earned a reward.`,
+  cheats: ({cheats, cheats_tried, cheats_unscored}, {cheat}) => `${cheats.length || 'None'} of ${plural(cheats_tried, cheat)} earned a reward${cheats_unscored ? `; ${cheats_unscored} more could not be scored` : ''}.`,
   mutants: ({mutants}) => {
     const scored = mutants.filter(({reward}) => reward !== null), killed = scored.filter(({is_killed}) => is_killed).length, left = mutants.length - scored.length;
     return `${killed} of ${plural(scored.length, 'mutant')} lowered the reward${left ? `; ${left} could not be scored` : ''}.`;
@@ -57,7 +57,8 @@ function Cheats({card, run, known}) {
     <tbody>${card.cheats.map(({name, group, reward, stopped_by, advice}) => html`<tr key=${name}><th scope="row" class="name"><${RunLink} run=${run} label=${named(name)} known=${known}>${name}<//></th><td>${group}</td>
       <td class="right weak">${rewardText(reward)}</td><td class="stops">${stopped_by.map((setting) => html`<span class="tag"><${RunLink} run=${run} label=${`${named(name)}@${setting}`} known=${known}>${setting}<//></span> `)}
         ${advice || (stopped_by.length ? '' : html`<span class="muted">nothing that was tried</span>`)}</td></tr>`)}</tbody><//>
-    ${settings.length > 0 && html`<dl class="settings">${settings.map((setting) => html`<div><dt><span class="tag">${setting}</span></dt><dd>${SETTINGS[setting] || 'a setting under which the cheat was tried again'}; measured: the cheat was tried again, and earned nothing more</dd></div>`)}</dl>`}`;
+    ${settings.length > 0 && html`<dl class="settings">${settings.map((setting) => html`<div><dt><span class="tag">${setting}</span></dt><dd>${SETTINGS[setting] || 'a setting under which the cheat was tried again'}; measured: the cheat was tried again, and earned nothing more</dd></div>`)}</dl>`}
+    ${Object.entries(card.quality_under).map(([setting, quality]) => html`<p>In a run with <code>--verifier ${setting}</code>: quality ${quality === null ? 'unknown' : `at most ${shareOf(quality)}`}${card.oracle_under[setting] < 1 ? `; the solution earned ${rewardText(card.oracle_under[setting])} there` : ''}.</p>`)}`;
 }
 
 function Mutants({card, run, known}) {
@@ -103,7 +104,7 @@ function CardPage({source, run, digest, query}) {
   const unknown = card.unknown.length ? ` ${card.unknown.length === 1 ? 'One part is' : `${card.unknown.length} parts are`} unknown${card.quality > 0 ? ', and can only lower it' : ''}: ${card.unknown.join(', ')}.` : '';
   const said = card.quality === null ? 'Nothing is known about the quality of this problem.' : card.weakest ? `The weakest part is ${card.weakest}.` : 'No part that was measured has a weakness.';
   return html`<article class="one-card" aria-label="Card">
-    <div class="page-head"><h1 tabindex="-1">${card.task_id}</h1><span class=${`badge ${gradeOfCard(card)}`}>quality ${qualityText(card)}</span><p class="muted">${card.kind} · ${card.run.run_id} · measured ${moment(card.measured_at)}</p>
+    <div class="page-head"><h1 tabindex="-1">${card.task_id}</h1><span class=${`badge ${gradeOfCard(card)}`}>quality ${qualityText(card)}</span><p class="muted">${card.kind} · ${card.run.run_id} · measured ${moment(card.measured_at)}${card.verifier === 'task' ? '' : ` with --verifier ${card.verifier}`}</p>
       <nav class="neighbours" aria-label="Cards"><a class="button" href=${link(['run', run, 'cards'], query)}>All cards</a></nav></div>
     ${error && html`<p class="note" role="alert">${error.message}</p>`}
     <p class=${`verdict ${gradeOfCard(card)}`}>${said}${card.quality === null ? '' : unknown}${card.null_runs > 0 && ` ${card.null_runs === 1 ? 'One run has' : `${card.null_runs} runs have`} no reward${card.null_reason ? `; the first: ${card.null_reason}` : '.'}`}</p>

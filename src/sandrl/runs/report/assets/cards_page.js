@@ -42,6 +42,7 @@ function SetTotals({set}) {
   const unknown = set.problems - Math.min(...Object.values(set.known));
   return html`<${Stat} value=${formatted(set.problems)} label=${set.problems === 1 ? 'problem' : 'problems'} />
     <${Stat} value=${set.mean === null ? 'unknown' : shareOf(set.mean)} label="mean quality" note=${unknown > 0 && 'at most: parts are unknown'} />
+    ${Object.entries(set.under).map(([place, mean]) => html`<${Stat} value=${shareOf(mean)} label=${`mean with --verifier ${place}`} note="at most" />`)}
     <${Stat} value=${set.least === null ? 'unknown' : shareOf(set.least)} label="least quality" />
     <${Stat} value=${formatted(set.perfect)} label="without a known weakness" /><${Stat} value=${formatted(set.cheated)} label="cheated" />
     <${Stat} value=${formatted(set.idle)} label="reward doing nothing" /><${Stat} value=${formatted(set.flaky)} label="flaky" />
@@ -106,7 +107,8 @@ function CardsTable({cards, run, query, linkTo}) {
       ${sortable('flake', 'flake rate')}${sortable('mutants', 'mutants')}${sortable('cheats', 'cheats')}${sortable('seconds', 'seconds')}<th scope="col">network</th></tr></thead>
     <tbody>${cards.map((card) => html`<tr key=${card.digest}><th scope="row" class="sticky name"><a href=${link(['run', run, 'cards', card.digest], query)}>${card.task_id}</a>
         ${card.null_runs > 0 && html`<small class="muted">${plural(card.null_runs, 'run')} without a reward</small>`}</th>
-      <td class="quality"><b>${qualityText(card)}</b><${Meter} value=${card.quality} grade=${gradeOfCard(card)} /><small class="muted">${card.weakest ? `weakest: ${card.weakest}` : card.quality === null ? '' : 'no known weakness'}</small></td>
+      <td class="quality"><b>${qualityText(card)}</b><${Meter} value=${card.quality} grade=${gradeOfCard(card)} /><small class="muted">${card.weakest ? `weakest: ${card.weakest}` : card.quality === null ? '' : 'no known weakness'}</small>
+        ${Object.entries(card.quality_under).filter(([, value]) => value > card.quality).map(([place, value]) => html`<small class="muted">with ${place}: ≤ ${shareOf(value)}</small>`)}</td>
       <${Measured} isWeak=${isBelow(card.parts.oracle)} value=${card.parts.oracle}>${card.oracle_passes}/${card.oracle_runs}<//>
       <${Measured} isWeak=${card.nop > 0} value=${card.nop}>${rewardText(card.nop)}<//>
       <${Measured} isWeak=${card.flake_rate > 0} value=${card.flake_rate}>${formatted(card.flake_rate, 'share')}<small class="muted interval">${intervalText({low: card.flake_low, high: card.flake_high})}</small><//>

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from sandrl.errors import InputError
-from sandrl.problems.tasks.task import Task, Verifier
-from sandrl.trials.artifacts import files_of
+from sandrl.problems.tasks.task import Artifact, Task, TaskStep, Verifier, VerifierMode
+from sandrl.trials.artifacts import WORKING_DIRECTORY, files_of
 
-_MOST_FILES, _MOST_BYTES = 64, 1 << 20
+_MOST_BYTES = 1 << 20
 _MOST_PATHS, _MOST_WORDS = 60, 300
 
 _ABSOLUTE = re.compile(r"(?<![\w$}.:/~-])(?:/[\w+@-][\w.+@-]*)+")
@@ -26,6 +26,7 @@ _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)", re.MULTILINE
 _STRING = re.compile(r'"([^"\\\n]{1,120})"|' + r"'([^'\\\n]{1,120})'")
 _WORD = re.compile(r"[A-Za-z][\w.+-]*")
 _PRIVATE = ("/tests", "/logs", "/proc", "/sys", "/dev", "/solution", "/bin", "/usr/bin", "/sbin", "/usr/sbin", "/lib")
+_TOO_MUCH = frozenset({"/bin", "/etc", "/home", "/lib", "/opt", "/root", "/run", "/srv", "/tmp", "/usr", "/var"})
 
 TOOLS = (
     *("pytest", "py.test", "python", "python3", "uv", "uvx", "pip", "pip3", "tox", "nox", "poetry", "curl", "wget"),
@@ -54,18 +55,39 @@ class VerifierText:
 
 
 def text_of(task: Task, verifier: Verifier) -> VerifierText:
-    """Reads the files of a verifier as far as they are texts."""
+    """What the files of a verifier mention, as far as they are texts and can be read."""
     try:
-        entries = files_of(task, verifier.directories, verifier.files)
+        return mentioned("\n".join(texts_of(task, verifier)))
     except InputError:
         return VerifierText()
-    texts, left = [], _MOST_BYTES
-    for entry in entries[:_MOST_FILES]:
+
+
+def texts_of(task: Task, verifier: Verifier) -> Iterator[str]:
+    """The files of a verifier that are texts, without those that are too large together.
+
+    Raises:
+        InputError: If the task cannot be read.
+    """
+    left = _MOST_BYTES
+    for entry in files_of(task, verifier.directories, verifier.files):
         content = entry.content or b""
         if b"\0" not in content and len(content) <= left:
             left -= len(content)
-            texts.append(content.decode("utf-8", "replace"))
-    return mentioned("\n".join(texts))
+            yield content.decode("utf-8", "replace")
+
+
+def with_artifacts(task: Task) -> Task:
+    """The task whose shared verifiers run apart, with the working directory and the paths that they mention."""
+    return replace(task, steps=tuple(_apart(task, step) for step in task.steps))
+
+
+def _apart(task: Task, step: TaskStep) -> TaskStep:
+    if step.verifier.mode is VerifierMode.SEPARATE:
+        return step
+    mentioned = (path for path in text_of(task, step.verifier).paths if path.startswith("/") and path not in _TOO_MUCH)
+    paths = [path for path in mentioned if not path.startswith("/usr/")]
+    artifacts = (WORKING_DIRECTORY, *map(Artifact, paths), *step.artifacts)
+    return replace(step, verifier=replace(step.verifier, mode=VerifierMode.SEPARATE), artifacts=artifacts)
 
 
 def mentioned(text: str) -> VerifierText:

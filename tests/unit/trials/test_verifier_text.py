@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandrl.redteam.verifier_text import mentioned
+from sandrl.trials.verifier_text import mentioned
 
 SCRIPT = """#!/bin/bash
 # see https://example.org/usage/page
