@@ -65,8 +65,12 @@ def test_a_campaign_leaves_a_run_with_cards_and_is_resumed(sandrl: Run, tmp_path
     assert {"gullible#exploit.equal-object", "gullible#oracle.1", "square#exploit.exit-zero"} <= {
         row.id for row in run.each_trajectory()
     }
+    left = sandrl("redteam", "--resume", first["run"], "--dry-run", "--json")
+    assert json.loads(left.stdout)["completions"] == 0
+    kept = (run.path / "cards.jsonl").read_bytes()
     again = sandrl("redteam", "--resume", first["run"], "--json")
     assert again.returncode == 1, again.stderr
+    assert (run.path / "cards.jsonl").read_bytes() == kept
     second = json.loads(again.stdout)
     assert [card["cheats"] for card in second["cards"]] == [card["cheats"] for card in first["cards"]]
     assert {row.attempt for row in run.each_trajectory()} == {1}

@@ -20,6 +20,17 @@ from sandrl.settings import Settings, load_settings
 if TYPE_CHECKING:
     from sandrl.runs.cards import Card, CardSet
 
+ResumeMeasuring = Annotated[
+    str | None,
+    typer.Option(
+        "--resume",
+        metavar="RUN",
+        help="Resume this run: judge what has no result in it.",
+        autocompletion=values.run_names,
+    ),
+]
+"""The option of commands that measure problems."""
+
 
 def cards(
     source: Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli import results
-from sandrl.cli.cards import cards
+from sandrl.cli.cards import ResumeMeasuring, cards
 from sandrl.cli.completion import values
 from sandrl.cli.configured import CommandInput, given_to
 from sandrl.cli.estimate import DryRun, print_estimate
@@ -164,14 +164,7 @@ def convert_problems(
 def validate(
     given: CommandInput[ValidateConfig],
     *,
-    resume: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Resume this validation: judge what has no result in it.",
-            autocompletion=values.run_names,
-        ),
-    ] = None,
+    resume: ResumeMeasuring = None,
     dry_run: DryRun = False,
     json_: Json = False,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli import results
-from sandrl.cli.completion import values
+from sandrl.cli.cards import ResumeMeasuring, cards_table
 from sandrl.cli.configured import CommandInput, given_to
 from sandrl.cli.estimate import DryRun, print_estimate
 from sandrl.cli.output import Json, print_json
@@ -31,14 +31,7 @@ def redteam(
     given: CommandInput[RedteamConfig],
     *,
     list_: Annotated[bool, typer.Option("--list", help="List the exploits and the cheats, and exit.")] = False,
-    resume: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Resume this campaign: judge what has no result in it.",
-            autocompletion=values.run_names,
-        ),
-    ] = None,
+    resume: ResumeMeasuring = None,
     dry_run: DryRun = False,
     json_: Json = False,
 ) -> None:
@@ -56,7 +49,7 @@ def redteam(
     if given.prints(request.config):
         return
     if dry_run:
-        print_estimate(estimate_redteam(request.config, load_settings()), json_output=json_)
+        print_estimate(estimate_redteam(request, load_settings()), json_output=json_)
         return
     work = partial(run_redteam, resume=request.resume)
     finished = carry_out(work, request.config, results.choose(json_output=True))
@@ -96,7 +89,7 @@ def _document(finished: RedteamRun, source: str) -> dict[str, Any]:
 
     report = finished.report
     return {
-        "job_id": report.job_id,
+        "job_id": finished.end.job_id,
         "run": str(finished.end.path),
         "tasks": [_task_document(task) for task in finished.tasks],
         "cards": [card_document(card) for card in finished.cards],
@@ -160,8 +153,6 @@ def _task_document(task: TaskAttack) -> dict[str, Any]:
 
 
 def _print_tasks(tasks: Sequence[TaskAttack]) -> None:
-    from sandrl.cli.cards import cards_table
-
     table = cards_table(task.card for task in tasks if task.card is not None)
     if table.rows:
         table.print()

@@ -66,23 +66,19 @@ class RedteamReport:
     """The report of a campaign.
 
     Attributes:
-        job_id: The job whose sandboxes were used.
         attempts: Every exploit against every problem, in order.
         neighbours: Results of controls: reference solutions that ran in between.
         unfit: References that failed before any exploit ran; they are not used as controls.
         left_out: Problems that reward every program that ends with status 0, which cannot be attacked.
         unfinished: How much has no result because the user stopped.
-        signal_number: The signal that asked to stop; 0 if none did.
     """
 
-    job_id: str
     targets: tuple[Target, ...]
     attempts: tuple[ExploitAttempt, ...]
     neighbours: tuple[ScoredCompletion, ...]
     unfit: tuple[ScoredCompletion, ...] = ()
     left_out: tuple[str, ...] = ()
     unfinished: int = 0
-    signal_number: int = 0
 
     @property
     def rewarded(self) -> tuple[ExploitAttempt, ...]:
@@ -156,7 +152,7 @@ def attack(
         report = score(completions, found, job=job, judge=judge, options=options, emit=emit, interrupt=interrupt)
         return {result.id: result for result in report.results}
 
-    return attack_by(judged, found.values(), exploits, job_id=job.id, emit=emit, interrupt=interrupt)
+    return attack_by(judged, found.values(), exploits, emit=emit, interrupt=interrupt)
 
 
 def attack_by(
@@ -164,7 +160,6 @@ def attack_by(
     problems: Iterable[Problem],
     exploits: Sequence[Exploit],
     *,
-    job_id: str,
     emit: Emit,
     interrupt: Interrupt,
 ) -> RedteamReport:
@@ -181,19 +176,17 @@ def attack_by(
     honest = [each for each in references if each.task_id not in {result.task_id for result in unfit}]
     plan = plan_attempts(exploits, targets)
     if interrupt.signal_number or len(before) < len(references):
-        return RedteamReport(job_id, targets, (), (), unfit, left_out, len(plan), interrupt.signal_number)
+        return RedteamReport(targets, (), (), unfit, left_out, len(plan))
     runs, aims = _among_neighbours(plan, honest)
     results = judged(runs)
     known = [each for each in runs if each.id in results]
     return RedteamReport(
-        job_id=job_id,
         targets=targets,
         attempts=tuple(ExploitAttempt(*aims[each.id], results[each.id]) for each in known if each.id in aims),
         neighbours=tuple(results[each.id] for each in known if each.id not in aims),
         unfit=unfit,
         left_out=left_out,
         unfinished=len(runs) - len(known),
-        signal_number=interrupt.signal_number,
     )
 
 

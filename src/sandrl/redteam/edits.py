@@ -24,25 +24,8 @@ _JSON = (".json", ".jsonl", ".ndjson", ".geojson", ".ipynb")
 _PROSE = (".md", ".rst", ".adoc", ".log", ".html", ".xml", ".svg")
 _TABLES = (".csv", ".tsv")
 _WITH_SLASHES = (
-    *(
-        ".c",
-        ".h",
-        ".i",
-        ".cc",
-        ".cpp",
-        ".cxx",
-        ".hh",
-        ".hpp",
-        ".cu",
-        ".metal",
-        ".m",
-        ".mm",
-        ".rs",
-        ".go",
-        ".js",
-        ".mjs",
-    ),
-    *(".ts", ".tsx", ".jsx", ".java", ".kt", ".scala", ".swift", ".cs", ".php", ".zig", ".dart", ".v"),
+    *(".c", ".h", ".i", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".cu", ".metal", ".m", ".mm", ".rs", ".go", ".js"),
+    *(".mjs", ".ts", ".tsx", ".jsx", ".java", ".kt", ".scala", ".swift", ".cs", ".php", ".zig", ".dart", ".v"),
 )
 _WITH_HASHES = (".py", ".rb", ".pl", ".r", ".jl", ".awk", ".tcl", ".ex", ".nim", ".cmake", ".mk")
 _WITH_DASHES = (".sql", ".lua", ".hs")
@@ -210,7 +193,8 @@ def _data(ending: str, text: str) -> list[tuple[str, list[_Span]]]:
     numbers, lines = _numbers(text, sorted(idle)), _lines(text, comments)
     rest: list[tuple[str, list[_Span]]] = []
     if ending in _TABLES:
-        cells = [each for each in _rotations(_CELL, text, comments) if each.begin > text.find(_NEWLINE)]
+        header = text.find(_NEWLINE)
+        cells = [each for each in _rotations(_CELL, text, comments) if each.begin > header]
         rest = [("value", cells), ("swapped", _swaps(text)[1:])]  # not a header with its first row
     elif ending not in _PROSE:
         values = _rotations(_VALUE, text, comments)

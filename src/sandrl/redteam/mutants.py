@@ -7,8 +7,8 @@ the change follows in its machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sandrl.errors import InputError, SandrlError
@@ -29,6 +29,10 @@ from sandrl.trials.trial import Agent, FinalState
 CONTROL = "oracle@state"
 """The label of the run that judges the state of the solution as it is."""
 
+MUTANT = "mutant."
+"""What the labels of mutants begin with; their number follows."""
+
+_LEAST_SECRET = 6
 _MOST_STATE_BYTES = 512 << 20
 _MOST_SERVICES = 3
 _SECONDS = 60.0
@@ -87,9 +91,8 @@ class _Plan:
     # The mutants of one task.
     oracle: ScoredCompletion
     mutations: list[Mutation]
-    runs: list[Run]
-    unseen: tuple[str, ...]
-    states: list[State]
+    runs: list[Run] = field(default_factory=list)
+    unseen: tuple[str, ...] = ()
 
 
 def measure_mutants(
@@ -113,23 +116,29 @@ def measure_mutants(
         return {}
     states = states_of(measuring.run.job.run_dir if measuring.run.job else None)
     begun = {name: each for name, each in oracles.items() if (each.reward or 0.0) > 0 and each.states}
+    # Mutants are numbered, so what they follow from must be there now: it is not made up for when the run is resumed.
+    begun = {name: each for name, each in begun.items() if name not in nothing or nothing[name].states}
     finals = {name: found for name, each in begun.items() if (found := _final(each, states))}
-    controls = measuring.judge([Run(name, CONTROL, each) for name, each in finals.items()])
+    runs = {name: Run(name, CONTROL, each) for name, each in finals.items()}
+    for name, run in runs.items():
+        if run.id not in measuring.results:
+            measuring.forget(f"{name}#{MUTANT}")
+    controls = measuring.judge([*runs.values()])
     plans: dict[str, _Plan] = {}
+    kept: list[State] = []
     try:
         for name, final in finals.items():
             if (control := controls.get(f"{name}#{CONTROL}")) is None:
                 continue
             try:
                 before = _last_state(nothing[name], states) if name in nothing else None
-                plans[name] = _planned(measuring, begun[name], control, final, before, most)
+                plans[name] = _planned(measuring, begun[name], control, final, before, most, kept)
             except SandrlError as error:
                 measuring.run.tell(Warned(f"{name}: there are no mutants: {error.message}", error.hint))
         results = measuring.judge([run for plan in plans.values() for run in plan.runs])
     finally:
-        for plan in plans.values():
-            for state in plan.states:
-                drop_state(state)
+        for state in kept:
+            drop_state(state)
     return {
         name: _mutants(plan, [results[run.id] for run in plan.runs], controls[f"{name}#{CONTROL}"])
         for name, plan in plans.items()
@@ -154,7 +163,9 @@ def _planned(
     final: FinalState,
     before: State | None,
     most: int,
+    kept: list[State],
 ) -> _Plan:
+    # The states of mutants are added to those that are kept.
     task = measuring.problems[oracle.task_id].task
     state = _last_state(oracle, Path(final.files[-1]).parent)
     assert task is not None, "it has left a state"
@@ -164,7 +175,7 @@ def _planned(
     is_enough = control.reward is not None and not _is_less(control, oracle)
     again = Altered(Oracle(task, options.passed_variables))
     mutations = mutations_of(task, state, most, before=before, can_undo=is_enough)
-    plan = _Plan(oracle, mutations, [], (), [])
+    plan = _Plan(oracle, [_told(each, options.passed_variables.values()) for each in mutations])
 
     def add(agent: Agent) -> None:
         plan.runs.append(Run(oracle.task_id, _label(plan), agent))
@@ -172,10 +183,9 @@ def _planned(
     for each in mutations:
         file = ""
         if f"{oracle.task_id}#{_label(plan)}" not in measuring.results:
-            plan.states.append(each.keep(state))
-            file = str(plan.states[-1].path)
+            kept.append(each.keep(state))
+            file = str(kept[-1].path)
         add(replace(final, files=(*final.files[:-1], file)) if is_enough else replace(again, file=file))
-    plan.mutations = [each.without_content() for each in mutations]
     if is_enough:
         # Those that the instruction names have been ended in the control, and the verifier has not missed them.
         words = words_of(task.steps[-1].instruction)
@@ -187,8 +197,15 @@ def _planned(
     return plan
 
 
+def _told(mutation: Mutation, passed: Iterable[str]) -> Mutation:
+    # Without the content, and nothing of it in the name where it has the value of a variable of this machine.
+    if any(len(value) >= _LEAST_SECRET and value.encode() in mutation.content for value in passed):
+        mutation = replace(mutation, name=f"{mutation.operation}: {shown(mutation.path)}")
+    return mutation.without_content()
+
+
 def _label(plan: _Plan) -> str:
-    return f"mutant.{len(plan.runs) + 1}"
+    return f"{MUTANT}{len(plan.runs) + 1}"
 
 
 def _mutants(plan: _Plan, results: Sequence[ScoredCompletion], control: ScoredCompletion) -> tuple[Mutant, ...]:

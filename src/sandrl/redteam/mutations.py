@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sandrl.problems.tasks.content import TaskContent
 from sandrl.problems.tasks.task import Task, TaskStep, VerifierMode
 from sandrl.redteam.edits import Edit, edits_of, shown
 from sandrl.sandboxes import State
 from sandrl.trials.artifacts import ARTIFACTS_DIRECTORY
 from sandrl.trials.changes import Change, ChangeKind, changes_of, contents_of, state_with, state_without
+from sandrl.trials.verifier_text import texts_of
 
 _MOST_FILES = 2_000
 _MOST_READ_FILES = 48
@@ -29,8 +29,6 @@ MOST_FILE_BYTES = 4 << 20
 
 _MOST_COPIED_BYTES = 32 << 20
 _MOST_READ_BYTES = 64 << 20
-_MOST_TEXT_BYTES = 512 << 10
-_MOST_TEXTS_BYTES = 4 << 20
 _MOST_NAME = 160
 
 # Of the machine itself, or made anew before each verifier.
@@ -138,7 +136,7 @@ class _Texts:
 
     def __init__(self, task: Task, step: TaskStep) -> None:
         self._directory = task.environment.directory or ""
-        self.text = "\n".join(_texts_of(task, step))
+        self.text = "\n".join((step.instruction, *texts_of(task, step.verifier)))
         self.words = words_of(self.text)
         self.paths = frozenset(each.rstrip(".") for each in _PATH.findall(self.text))
         self.has_owners = _OWNER.search(self.text) is not None
@@ -155,21 +153,6 @@ class _Texts:
             if (above in self.paths and above not in _ROOTS) or above == self._directory:
                 return 2
         return 3
-
-
-def _texts_of(task: Task, step: TaskStep) -> Iterable[str]:
-    yield step.instruction
-    yield from (content.decode("utf-8", "replace") for _, content in step.verifier.files)
-    left = _MOST_TEXTS_BYTES
-    for directory in filter(None, step.verifier.directories):
-        content = TaskContent(task.directory)
-        for each in content.entries(directory):
-            if each.target or each.is_directory or each.size > min(left, _MOST_TEXT_BYTES):
-                continue
-            data = content.read(str(each.path), most_bytes=_MOST_TEXT_BYTES)
-            left -= len(data)
-            if b"\0" not in data:
-                yield data.decode("utf-8", "replace")
 
 
 def _ranked(path: Path, step: TaskStep, texts: _Texts) -> list[Change]:

@@ -6,16 +6,16 @@ A campaign is a run: a row for each program and agent, and a card for each probl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sandrl.answers.builds import has_tools, language_of
 from sandrl.config.scoring import RedteamConfig
 from sandrl.config.words import BUNDLED
-from sandrl.errors import GateError, InfrastructureError, InputError, UsageError, raise_for_end
+from sandrl.errors import GateError, InfrastructureError, InputError, UsageError
 from sandrl.events import Emit, Warned, ignore
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Problem, load_problems
@@ -29,18 +29,22 @@ from sandrl.redteam.exploit import COMPILED, Exploit, ExploitKind, aim_at
 from sandrl.redteam.tasks import TaskAttack, attack_tasks
 from sandrl.redteam.tasks import count_runs as count_trials
 from sandrl.rewards.cards import card_of
-from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
-from sandrl.rewards.measuring import MeasuringEnd, MeasuringRequest, measuring_request, opened_measuring
-from sandrl.runs import RunReader
-from sandrl.runs.card_record import CardRecord
+from sandrl.rewards.estimate import SandboxEstimate
+from sandrl.rewards.measuring import (
+    MeasuringEnd,
+    MeasuringRequest,
+    estimate_measuring,
+    measuring_request,
+    opened_measuring,
+    whole_results,
+)
 from sandrl.runs.cards import Card
 from sandrl.runs.cards import Cheat as EarningCheat
 from sandrl.sandboxes import Interrupt, SandboxRequest
-from sandrl.scoring.options import ScoreOptions
-from sandrl.scoring.records import result_of
 from sandrl.settings import Settings
 
 COMMAND = "redteam"
+_Named = TypeVar("_Named", Exploit, Cheat)
 _OF_EACH_KIND = 2
 
 
@@ -81,20 +85,11 @@ class RedteamRun:
             InfrastructureError: If something could not be judged because its sandboxes failed.
             GateError: If an exploit or a cheat was rewarded, or has no reward, or a control failed.
         """
-        report, end = self.report, self.end
-        attempts = len(report.attempts) + sum(len(task.attempts) for task in self.tasks)
-        resume = f"sandrl {COMMAND} --resume {end.path.name}"
-        raise_for_end(
-            f"interrupted: {attempts} attempts were judged, {end.unfinished} runs were not finished",
-            signal_number=end.signal_number,
-            cleanup_error=end.cleanup_error,
-            exhausted=end.exhausted,
-            hint=f"{resume} judges the others",
-            budget_hint=f"{resume} --budget … continues with a larger budget",
-        )
+        self.end.raise_for_stop()
+        report = self.report
         if failed := self.unscorable:
             message = f"{len(failed)} runs could not be judged: {failed[0].id}: {failed[0].detail}"
-            hint = f"check the runtime (sandrl runtime status), and judge these again: {resume}"
+            hint = f"check the runtime (sandrl runtime status), and judge these again: {self.end.next_command}"
             raise InfrastructureError(message, hint=hint)
         complaints = []
         for found, what in (
@@ -170,7 +165,6 @@ def run_redteam(
             )
         else:
             programs.append(PRIMES)
-    record = CardRecord(settings.state_dir)
     with opened_measuring(
         MeasuringRequest(request, resume),
         {problem.task_id: problem for problem in (*programs, *tasks)},
@@ -189,18 +183,16 @@ def run_redteam(
             partial(measuring.judge, context=uncached),
             programs,
             aims.exploits,
-            job_id=measuring.run.session.writer.job_id,
             emit=measuring.run.tell,
             interrupt=interrupt,
         )
         cards = () if report.unfinished else _cards(report)
         for card in cards:
             measuring.keep(card)
-        record.add(cards)
         found: tuple[TaskAttack, ...] = ()
         if tasks and not interrupt.level:
             found = attack_tasks(
-                measuring, {task.task_id: task for task in tasks}, aims.cheats, record, mutants=request.mutants
+                measuring, {task.task_id: task for task in tasks}, aims.cheats, mutants=request.mutants
             )
     end = measuring.end()
     return RedteamRun(_with_texts(report, end.path), cards, found, end)
@@ -212,10 +204,12 @@ def _cards(report: RedteamReport) -> tuple[Card, ...]:
     unfit = {result.task_id for result in report.unfit}
     for target in report.targets:
         problem = target.problem
-        attempts = [each for each in report.attempts if each.target is target and each.result.reward is not None]
+        every = [each for each in report.attempts if each.target is target]
+        attempts = [each for each in every if each.result.reward is not None]
         earned = {each.exploit.name: each for each in attempts if each.is_rewarded}
         found = {
             "cheats_tried": len(attempts) or None,
+            "cheats_unscored": len(every) - len(attempts),
             "cheats": tuple(
                 EarningCheat(name=name, group=each.exploit.group, reward=each.result.reward or 0.0, advice=_ADVICE)
                 for name, each in earned.items()
@@ -237,25 +231,25 @@ def _with_texts(report: RedteamReport, run: Path) -> RedteamReport:
     shown = {each.result.id for each in (*report.rewarded, *report.excused)} | {each.id for each in report.disturbed}
     if not shown:
         return report
-    whole = {row.id: result_of(row) for row in RunReader(run).each_trajectory() if row.id in shown}
+    whole = whole_results(run, shown)
     attempts = [replace(each, result=whole.get(each.result.id, each.result)) for each in report.attempts]
     neighbours = [whole.get(each.id, each) for each in report.neighbours]
     return replace(report, attempts=tuple(attempts), neighbours=tuple(neighbours))
 
 
-def estimate_redteam(request: RedteamConfig, settings: Settings) -> SandboxEstimate:
+def estimate_redteam(request: MeasuringRequest[RedteamConfig], settings: Settings) -> SandboxEstimate:
     """What a campaign would take; nothing is started, and exploits in C++ count where there is a compiler here.
 
     Raises:
         UsageError: If the input cannot be used.
     """
-    aims = _aims(request)
+    aims = _aims(request.config)
     programs = [*aims.programs]
-    if _needs_compiled(request, aims.exploits) and has_tools(language_of(PRIMES)):
+    if _needs_compiled(request.config, aims.exploits) and has_tools(language_of(PRIMES)):
         programs.append(PRIMES)
     counts = count_runs(programs, aims.exploits)
     counts += [(task, count_trials(task, aims.cheats)) for task in aims.tasks]
-    return estimate_sandboxes(request, ScoreOptions.of(request).limits, settings, command=COMMAND, counts=counts)
+    return estimate_measuring(request, settings, counts, command=COMMAND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,14 +262,16 @@ class _Aims:
 
 
 def _aims(request: RedteamConfig) -> _Aims:
-    exploits, cheats = find_exploits(request.exploits), find_cheats(request.exploits)
-    for name in sorted(set(request.exploits) - _names(exploits) - _names(cheats)):
+    names = request.exploits
+    exploits, cheats = _chosen((*EXPLOITS, *EXPLOITS_IN_CPP), names), _chosen(CHEATS, names)
+    found: tuple[Exploit | Cheat, ...] = (*exploits, *cheats)
+    for name in sorted({*names} - {word for each in found for word in (each.name, each.group)}):
         message = f"no exploit, cheat or group of them is called {name!r}"
         raise UsageError(message, hint="list them: sandrl redteam --list")
     loaded = load_problems(request.problems, **reading_of(request))
     limit = request.num_problems
     tasks = [problem for problem in loaded.problems.values() if problem.task is not None] if cheats else []
-    programs = first_of_each_kind(loaded.problems.values(), _OF_EACH_KIND if limit is None else limit or None)
+    programs = _first_of_each_kind(loaded.problems.values(), _OF_EACH_KIND if limit is None else limit or None)
     if request.problems == BUNDLED:
         programs += dict.fromkeys(problem for exploit in exploits for problem in exploit.problems)
     return _Aims(exploits, cheats, tuple(programs if exploits else ()), tuple(tasks[: limit or None]))
@@ -286,23 +282,12 @@ def _needs_compiled(request: RedteamConfig, exploits: Iterable[Exploit]) -> bool
     return request.problems == BUNDLED and any(exploit.kinds >= COMPILED for exploit in exploits)
 
 
-def find_exploits(names: Iterable[str]) -> tuple[Exploit, ...]:
-    """The exploits with these names, or of these groups; all of them if there are no names."""
-    wanted, every = set(names), (*EXPLOITS, *EXPLOITS_IN_CPP)
-    return tuple(each for each in every if not wanted or {each.name, each.group} & wanted)
+def _chosen(every: Iterable[_Named], names: Collection[str]) -> tuple[_Named, ...]:
+    # Those with these names, or of these groups; all of them if there are no names.
+    return tuple(each for each in every if not names or not {each.name, each.group}.isdisjoint(names))
 
 
-def find_cheats(names: Iterable[str]) -> tuple[Cheat, ...]:
-    """The cheats with these names, or of these groups; all of them if there are no names."""
-    wanted = set(names)
-    return tuple(each for each in CHEATS if not wanted or {each.name, each.group} & wanted)
-
-
-def _names(found: Sequence[Exploit] | Sequence[Cheat]) -> set[str]:
-    return {each.name for each in found} | {each.group for each in found}
-
-
-def first_of_each_kind(problems: Iterable[Problem], limit: int | None) -> list[Problem]:
+def _first_of_each_kind(problems: Iterable[Problem], limit: int | None) -> list[Problem]:
     """The first problems of each kind; without those that reward whatever ends well."""
     seen: Counter[ExploitKind] = Counter()
     kept = []

@@ -17,9 +17,8 @@ from sandrl.problems.tasks.task import DEFAULT_SECONDS, Task
 from sandrl.redteam.cheat import Cheat, Cheater
 from sandrl.redteam.mutants import measure_mutants
 from sandrl.redteam.settings import SETTINGS, place_under, settings_of
-from sandrl.rewards.cards import NOP, ORACLE, card_of
+from sandrl.rewards.cards import NOP, ORACLE
 from sandrl.rewards.measuring import Measuring, Run
-from sandrl.runs.card_record import CardRecord
 from sandrl.runs.cards import Card, Mutant
 from sandrl.runs.cards import Cheat as EarningCheat
 from sandrl.trials.answers import Nothing, Oracle
@@ -77,7 +76,7 @@ class TaskAttack:
 
 
 def attack_tasks(
-    measuring: Measuring, tasks: Mapping[str, Problem], cheats: Sequence[Cheat], record: CardRecord, *, mutants: int
+    measuring: Measuring, tasks: Mapping[str, Problem], cheats: Sequence[Cheat], *, mutants: int
 ) -> tuple[TaskAttack, ...]:
     """Tries every cheat on every task, and keeps the card of each task as soon as it is complete.
 
@@ -94,7 +93,6 @@ def attack_tasks(
         for attack in attacks:
             if attack.card is not None:
                 measuring.keep(attack.card)
-        record.add(attack.card for attack in attacks if attack.card is not None)
         found += attacks
         if measuring.interrupt.level:
             break
@@ -127,7 +125,11 @@ class _Attack:
         self._nops = {name: found[_NOP] for name, found in known.items() if _NOP in found}
         oracles = {name: found[_ORACLE] for name, found in known.items() if _ORACLE in found}
         attempts = {
-            name: [self._attempt(cheat, found[label]) for label, cheat in self._labels.items() if label in found]
+            name: [
+                CheatAttempt(cheat, found[label], self._earns(found[label]))
+                for label, cheat in self._labels.items()
+                if label in found
+            ]
             for name, found in self._tried().items()
         }
         stopped, rewards = self._under_settings(attempts, oracles)
@@ -197,9 +199,6 @@ class _Attack:
             steps.append(replace(step, verifier=replace(step.verifier, phase=replace(phase, timeout_seconds=limit))))
         return replace(task, steps=tuple(steps))
 
-    def _attempt(self, cheat: Cheat, result: ScoredCompletion) -> CheatAttempt:
-        return CheatAttempt(cheat, result, self._earns(result))
-
     def _earns(self, result: ScoredCompletion) -> bool:
         return (result.reward or 0.0) > (self._nops[result.task_id].reward or 0.0)
 
@@ -257,20 +256,12 @@ class _Attack:
                 for each in attempts
                 if each.earned
             )
-            found = {
-                "cheats_tried": len(tried) or None,
-                "cheats": earned,
-                "mutants": mutants,
-                "oracle_under": dict(rewards),
-            }
-            problem = self._problems[nop.task_id]
-            card = card_of(problem, runs, self._image_bytes, self._measuring.place).model_copy(update=found)
+            unscored = sum(each.applies and not each.is_scored for each in attempts)
+            found: dict[str, object] = {"cheats_tried": len(tried) or None, "cheats_unscored": unscored}
+            found |= {"cheats": earned, "mutants": mutants, "oracle_under": dict(rewards)}
+            card = self._measuring.card_of(nop.task_id, runs).model_copy(update=found)
         return TaskAttack(nop.task_id, nop, oracle, tuple(attempts), card)
-
-    def _image_bytes(self, image: str) -> int | None:
-        connection = self._measuring.run.connection
-        return None if connection is None else connection.image_bytes(image)
 
 
 def _is_as_good(result: ScoredCompletion | None, before: ScoredCompletion) -> bool:
-    return result is not None and (result.reward or 0.0) >= (before.reward or 0.0)
+    return result is not None and result.reward is not None and result.reward >= (before.reward or 0.0)

@@ -6,7 +6,8 @@ row, so a later batch may depend on the results of an earlier one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,11 +17,13 @@ from sandrl.config.layers import ConfigT, resolve
 from sandrl.config.parts import MappingPart, ScoringPart
 from sandrl.config.scoring import RedteamConfig, ValidateConfig
 from sandrl.config.words import VerifierPlace
-from sandrl.errors import CleanupError
+from sandrl.errors import CleanupError, raise_for_end
 from sandrl.events import Emit, Event, JobStarted, OpinionFinished, ResultsKept
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.judge.judge import Judge
 from sandrl.problems import Completion, Problem
+from sandrl.rewards.cards import card_of
+from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.scored_run import BatchPlace, JobRun, open_job_run
 from sandrl.rewards.scoring import score_batch
 from sandrl.runs import RunReader
@@ -106,19 +109,39 @@ class MeasuringEnd:
     """How a run that measures ended.
 
     Attributes:
+        judged: How many results it has.
         unfinished: How many of what was to be judged has no result, because the user asked to stop.
         signal_number: The signal that asked for it; 0 if there was none.
         cleanup_error: Set if sandboxes were left behind.
         exhausted: Says that the budget is used up; empty if it is not, or if everything has a result.
     """
 
+    command: str
     path: Path
     job_id: str
     held: SandboxTime
+    judged: int = 0
     unfinished: int = 0
     signal_number: int = 0
     cleanup_error: CleanupError | None = None
     exhausted: str = ""
+
+    @property
+    def next_command(self) -> str:
+        """What judges the rest."""
+        return f"sandrl {self.command} --resume {self.path.name}"
+
+    def raise_for_stop(self) -> None:
+        """Raises what `raise_for_end` does."""
+        whole = self.judged + self.unfinished
+        raise_for_end(
+            f"interrupted: {self.judged} of {whole} runs were judged and saved in {self.path}",
+            signal_number=self.signal_number,
+            cleanup_error=self.cleanup_error,
+            exhausted=self.exhausted,
+            hint=f"{self.next_command} judges the others",
+            budget_hint=f"{self.next_command} --budget … continues with a larger budget",
+        )
 
 
 @dataclass(slots=True)
@@ -151,6 +174,7 @@ class Measuring:
         earlier: _Earlier,
         interrupt: Interrupt,
         record: CardRecord,
+        command: str,
         place: VerifierPlace,
     ) -> None:
         self.run = run
@@ -163,6 +187,7 @@ class Measuring:
         self._numbers = earlier.numbers
         self._cards = earlier.cards
         self._record = record
+        self._command = command
         self._kept = KeptProblems(run.session.writer, None)
         self._asked: set[str] = set()
         self._total = 0
@@ -287,6 +312,16 @@ class Measuring:
             agents=[each.agent for each in left] if has_tasks else (),
         )
 
+    def forget(self, prefix: str) -> None:
+        """Drops the results whose ids begin so, because what they follow from is judged again."""
+        for name in [name for name in self.results if name.startswith(prefix)]:
+            del self.results[name]
+
+    def card_of(self, task_id: str, runs: Mapping[str, ScoredCompletion]) -> Card:
+        """The card of what was measured on a problem, whose results these are by label."""
+        assert self.run.connection is not None, "no service measures"
+        return card_of(self.problems[task_id], runs, self.run.connection.image_bytes, self.place)
+
     def keep(self, card: Card) -> None:
         """Adds a card to those of the run, unless it is there already, and to the record of the user.
 
@@ -295,16 +330,19 @@ class Measuring:
         known = self._cards.get(card.key)
         if known is None or known.model_copy(update={"measured_at": card.measured_at}) != card:
             self._cards[card.key] = card
-            self.run.session.writer.append(card)
+            # First, because what the run has is not added again when it is resumed.
             self._record.add([card])
+            self.run.session.writer.append(card)
 
     def end(self) -> MeasuringEnd:
         """How the run ended; its block must have been left."""
         session, interrupt, left = self.run.session, self.interrupt, self.unfinished
         return MeasuringEnd(
+            self._command,
             session.writer.path,
             session.writer.job_id,
             session.held(),
+            len(self.results),
             left,
             interrupt.signal_number,
             session.cleanup_error(),
@@ -356,16 +394,35 @@ def opened_measuring(
         options = replace(ScoreOptions.of(config), concurrency=concurrency)
         context = ScoringContext.of(options, judge, run.connection)
         cache = VerdictCache(config.cache if isinstance(config, ValidateConfig) else None)
-        record = CardRecord(settings.state_dir)
-        measuring = Measuring(run, problems, context, cache, earlier, interrupt, record, config.verifier_place)
+        record, place = CardRecord(settings.state_dir), config.verifier_place
+        measuring = Measuring(run, problems, context, cache, earlier, interrupt, record, command, place)
         yield measuring
         finished = len(measuring.results)
         run.end(finished, finished + measuring.unfinished, is_resumed=resume is not None)
 
 
-def earlier_results(run: Path) -> dict[str, ScoredCompletion]:
-    """The results of a run that stay when it is resumed, by id, without their texts."""
-    return _earlier(run).results
+def estimate_measuring(
+    request: MeasuringRequest[ValidateConfig] | MeasuringRequest[RedteamConfig],
+    settings: Settings,
+    counts: Iterable[tuple[Problem, int]],
+    *,
+    command: str,
+) -> SandboxEstimate:
+    """What a run would take at least, by how many runs each problem has, without what a resumed run has already."""
+    known = Counter(each.task_id for each in _earlier(request.resume).results.values()) if request.resume else {}
+    return estimate_sandboxes(
+        request.config,
+        ScoreOptions.of(request.config).limits,
+        settings,
+        command=command,
+        counts=((each, left) for each, count in counts if (left := count - known.get(each.task_id, 0)) > 0),
+        run=request.resume,
+    )
+
+
+def whole_results(run: Path, names: Container[str]) -> dict[str, ScoredCompletion]:
+    """Results of a run by id, with their texts and single checks."""
+    return {row.id: result_of(row) for row in RunReader(run).each_trajectory() if row.id in names}
 
 
 def _earlier(resume: Path) -> _Earlier:

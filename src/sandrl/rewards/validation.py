@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.config.scoring import ValidateConfig
-from sandrl.errors import GateError, InfrastructureError, InputError, UnmeasuredError, UsageError, raise_for_end
+from sandrl.errors import GateError, InfrastructureError, InputError, UnmeasuredError, UsageError
 from sandrl.events import Emit, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.judge.calibration import is_in_library, modules_of
@@ -27,22 +27,21 @@ from sandrl.problems.completions import expected_answer
 from sandrl.problems.languages import PYTHON
 from sandrl.problems.loading import reading_of
 from sandrl.problems.store import joined, select
-from sandrl.rewards.cards import NOP, ORACLE, STUB, card_of
-from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
+from sandrl.rewards.cards import NOP, ORACLE, STUB
+from sandrl.rewards.estimate import SandboxEstimate
 from sandrl.rewards.measuring import (
     Measuring,
     MeasuringEnd,
     MeasuringRequest,
     Run,
-    earlier_results,
+    estimate_measuring,
     measuring_request,
     opened_measuring,
+    whole_results,
 )
-from sandrl.runs import RunReader
 from sandrl.runs.cards import Card
 from sandrl.sandboxes import Interrupt
 from sandrl.scoring.options import ScoreOptions, SecondOpinion
-from sandrl.scoring.records import result_of
 from sandrl.scoring.summary import ScoreReport
 from sandrl.settings import Settings
 from sandrl.trials.answers import Nothing, Oracle
@@ -129,10 +128,9 @@ class Validation:
 
     def with_checks(self) -> Validation:
         """The same, and its results have their single checks, as the run keeps them."""
-        rows = RunReader(self.end.path).each_trajectory()
-        checks = {row.id: result_of(row).checks for row in rows if row.id in self.results}
+        whole = whole_results(self.end.path, self.results)
         known = self.results.items()
-        return replace(self, results={name: replace(each, checks=checks.get(name, ())) for name, each in known})
+        return replace(self, results={name: replace(each, checks=whole.get(name, each).checks) for name, each in known})
 
     def raise_for_outcome(self) -> None:
         """Raises what the command should end with, the most urgent first.
@@ -145,18 +143,8 @@ class Validation:
             GateError: If something that was measured is wrong, or cannot be judged the way that was asked for.
             UnmeasuredError: If nothing is wrong, but a task has no solution.
         """
-        end = self.end
-        resume = f"sandrl {COMMAND} --resume {end.path.name}"
-        judged, whole = len(self.results), len(self.results) + end.unfinished
-        raise_for_end(
-            f"interrupted: {judged} of {whole} runs were judged and saved in {end.path}",
-            signal_number=end.signal_number,
-            cleanup_error=end.cleanup_error,
-            exhausted=end.exhausted,
-            hint=f"{resume} judges the others",
-            budget_hint=f"{resume} --budget … continues with a larger budget",
-        )
-        self._raise_for_infrastructure(resume)
+        self.end.raise_for_stop()
+        self._raise_for_infrastructure()
         complaints = [*self._complaints()]
         if complaints:
             raise GateError("; ".join(complaints))
@@ -167,7 +155,7 @@ class Validation:
                 hint="add their solutions, or accept exit code 5",
             )
 
-    def _raise_for_infrastructure(self, resume: str) -> None:
+    def _raise_for_infrastructure(self) -> None:
         lost = [result for result in self.results.values() if result.status is Status.INFRASTRUCTURE]
         lost = [result for result in lost if not _label(result).startswith(STUB)]
         if lost:
@@ -175,7 +163,7 @@ class Validation:
             also = "correct the task, or " if _label(first).startswith(NOP) or first.task_id in self.invalid else ""
             raise InfrastructureError(
                 f"{len(lost)} of {len(self.results)} runs have no reward: {first.id}: {first.detail}",
-                hint=f"{also}check the runtime (sandrl runtime status), and judge these again: {resume}",
+                hint=f"{also}check the runtime (sandrl runtime status), and judge these again: {self.end.next_command}",
             )
 
     def _complaints(self) -> Iterator[str]:
@@ -228,13 +216,8 @@ class _Cards:
         if self._left[name]:
             return
         runs = {label: self._measuring.results[f"{name}#{label}"] for label in self._labels[name]}
-        card = card_of(self._measuring.problems[name], runs, self._image_bytes, self._measuring.place)
-        self.found[name] = card
-        self._measuring.keep(card)
-
-    def _image_bytes(self, image: str) -> int | None:
-        connection = self._measuring.run.connection
-        return None if connection is None else connection.image_bytes(image)
+        self.found[name] = self._measuring.card_of(name, runs)
+        self._measuring.keep(self.found[name])
 
 
 def validate(
@@ -311,21 +294,10 @@ def estimate_validation(request: MeasuringRequest[ValidateConfig], settings: Set
     Raises:
         UsageError: If the input cannot be used.
     """
-    config = request.config
-    problems = _problems(config)
-    plan = _plan(config, problems)
-    known = set() if request.resume is None else set(earlier_results(request.resume))
-    left = (each for each in chain(plan.solutions, plan.stubs) if each.id not in known)
-    counts = Counter(each.task_id for each in left)
-    limits = ScoreOptions.of(config).limits
-    return estimate_sandboxes(
-        config,
-        limits,
-        settings,
-        command=COMMAND,
-        counts=((plan.judged[name], count) for name, count in counts.items()),
-        run=request.resume,
-    )
+    plan = _plan(request.config, _problems(request.config))
+    counts = Counter(each.task_id for each in chain(plan.solutions, plan.stubs))
+    runs = ((plan.judged[name], count) for name, count in counts.items())
+    return estimate_measuring(request, settings, runs, command=COMMAND)
 
 
 @dataclass(frozen=True, slots=True)

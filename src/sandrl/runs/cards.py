@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sandrl.bounds import finite
 from sandrl.config.words import VerifierPlace
 from sandrl.runs.rows import Stored, Text, now
 
@@ -77,7 +78,8 @@ class Card(Stored):
         flake_low: The lower end of the 95% interval (Wilson 1927) of the flake rate; `flake_high` the upper one.
         flake_runs: How many runs it was measured on.
         null_runs: How many runs have no reward; `null_reason` says why the first has none.
-        cheats_tried: How many cheats, or exploits, were tried; `cheats` are those that earned something.
+        cheats_tried: How many cheats, or exploits, were tried and scored; `cheats` are those that earned something.
+        cheats_unscored: How many more have no reward.
         mutants: The mutants that were tried.
         seconds: The median time of each phase of a run of the solution, else of a run without an agent, by name.
         image_bytes: Size of the unpacked image; `state_bytes` the size of what the solution changes, packed.
@@ -106,6 +108,7 @@ class Card(Stored):
     null_runs: _Runs = 0
     null_reason: Text = ""
     cheats_tried: _Runs | None = None
+    cheats_unscored: _Runs = 0
     cheats: tuple[Cheat, ...] = ()
     mutants: tuple[Mutant, ...] | None = None
     seconds: dict[str, float] = Field(default_factory=dict)
@@ -187,8 +190,8 @@ class Card(Stored):
 def merged(cards: Iterable[Card]) -> dict[str, Card]:
     """One card of each `key`: of each part the measurement with most runs, and of equal ones the latest.
 
-    So one more run of a solution, which a campaign of cheats needs, replaces no validation of a hundred. The cards that
-    were measured last come last.
+    So one more run of a solution, which a campaign of cheats needs, replaces no validation of a hundred. A smaller
+    campaign adds the cheats that it has found. The cards that were measured last come last.
     """
     found: dict[str, Card] = {}
     for card in cards:
@@ -215,7 +218,8 @@ def card_document(card: Card) -> dict[str, Any]:
     numbers = {"quality": card.quality, "weakest": card.weakest, "unknown": list(card.unknown), "parts": card.parts}
     names = {"task_id": card.task_id, "kind": card.kind}
     rest = {"quality_under": card.quality_under, "digest": card.digest, "measured_at": card.measured_at.isoformat()}
-    return {**names, **numbers, **document, "mutation_score": card.mutation_score, **rest}
+    found = {**names, **numbers, **document, "mutation_score": card.mutation_score, **rest}
+    return {name: finite(value) for name, value in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +333,9 @@ def _joined(before: Card, later: Card) -> Card:
     for runs, names in _MEASURED_TOGETHER:
         if runs(later) and runs(later) >= runs(before):
             taken |= {name: getattr(later, name) for name in names}
+    if (later.cheats_tried or 0) < (before.cheats_tried or 0):
+        found = {each.name for each in later.cheats}
+        taken["cheats"] = (*(each for each in before.cheats if each.name not in found), *later.cheats)
     for name in _MEASURED_ALONE:
         if (value := getattr(later, name)) not in (None, {}):
             taken[name] = value
@@ -341,10 +348,11 @@ _MEASURED_TOGETHER: tuple[tuple[Callable[[Card], int], tuple[str, ...]], ...] = 
     (lambda card: max(card.nop_runs, card.nop is not None), ("nop", "nop_runs", "stubs")),
     (lambda card: card.flake_runs, ("flake_rate", "flake_low", "flake_high", "flake_runs")),
     (lambda card: card.oracle_runs + card.nop_runs + card.null_runs, ("null_runs", "null_reason")),
-    (lambda card: card.cheats_tried or 0, ("cheats_tried", "cheats")),
+    (lambda card: 1 + (card.oracle_runs or card.nop_runs) if card.seconds else 0, ("seconds",)),
+    (lambda card: card.cheats_tried or 0, ("cheats_tried", "cheats_unscored", "cheats")),
     (lambda card: 0 if card.mutants is None else 1 + len(card.mutants), ("mutants",)),
 )
-_MEASURED_ALONE = ("seconds", "image_bytes", "state_bytes", "network", "reached")
+_MEASURED_ALONE = ("image_bytes", "state_bytes", "network", "reached")
 
 
 def _share(value: float) -> float:

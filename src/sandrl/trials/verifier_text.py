@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from sandrl.errors import InputError
 from sandrl.problems.tasks.task import Artifact, Task, TaskStep, Verifier, VerifierMode
 from sandrl.trials.artifacts import WORKING_DIRECTORY, files_of
 
-_MOST_FILES, _MOST_BYTES = 64, 1 << 20
+_MOST_BYTES = 1 << 20
 _MOST_PATHS, _MOST_WORDS = 60, 300
 
 _ABSOLUTE = re.compile(r"(?<![\w$}.:/~-])(?:/[\w+@-][\w.+@-]*)+")
@@ -55,18 +55,25 @@ class VerifierText:
 
 
 def text_of(task: Task, verifier: Verifier) -> VerifierText:
-    """Reads the files of a verifier as far as they are texts."""
+    """What the files of a verifier mention, as far as they are texts and can be read."""
     try:
-        entries = files_of(task, verifier.directories, verifier.files)
+        return mentioned("\n".join(texts_of(task, verifier)))
     except InputError:
         return VerifierText()
-    texts, left = [], _MOST_BYTES
-    for entry in entries[:_MOST_FILES]:
+
+
+def texts_of(task: Task, verifier: Verifier) -> Iterator[str]:
+    """The files of a verifier that are texts, without those that are too large together.
+
+    Raises:
+        InputError: If the task cannot be read.
+    """
+    left = _MOST_BYTES
+    for entry in files_of(task, verifier.directories, verifier.files):
         content = entry.content or b""
         if b"\0" not in content and len(content) <= left:
             left -= len(content)
-            texts.append(content.decode("utf-8", "replace"))
-    return mentioned("\n".join(texts))
+            yield content.decode("utf-8", "replace")
 
 
 def with_artifacts(task: Task) -> Task:

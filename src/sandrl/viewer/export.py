@@ -19,8 +19,8 @@ from typing import Any
 
 from sandrl.errors import InputError, ServiceError, UsageError
 from sandrl.runs import RunReader
+from sandrl.runs.cards import card_document
 from sandrl.runs.comparison import all_options, selection_of
-from sandrl.runs.report.cards import card_document
 from sandrl.runs.report.document import problem_document, trajectory_document
 from sandrl.runs.report.page import Source, empty_page, packed
 from sandrl.viewer.comparison import compared_runs, pairing_part, run_part

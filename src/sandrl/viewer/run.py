@@ -12,10 +12,10 @@ from typing import Any
 
 from sandrl.errors import InputError
 from sandrl.runs import MetricsRow, RunReader, disagreements, step_rows
-from sandrl.runs.cards import Card
+from sandrl.runs.cards import Card, card_document
 from sandrl.runs.columns import NO_STEP, Progress, RowPlace, RunColumns, row_key
 from sandrl.runs.reader import Damage, Rows, row_files
-from sandrl.runs.report.cards import card_brief, card_document, cards_part
+from sandrl.runs.report.cards import card_brief, cards_part
 from sandrl.runs.report.document import (
     is_complete_run,
     problem_document,

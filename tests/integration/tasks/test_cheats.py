@@ -87,7 +87,9 @@ def test_every_attempt_is_a_row_and_a_resumed_campaign_repeats_none(weak: dict[s
     rows = {row.id: row for row in run.each_trajectory()}
     labels = {"nop.1", "oracle.1", "cheat.trusted-pass", "cheat.trusted-pass@separate", "oracle@artifacts"}
     assert {f"weak#{label}" for label in labels} <= {*rows}
+    kept = (run.path / "cards.jsonl").read_bytes()
     again = _redteam("--resume", weak["run"], exit_code=1)
+    assert (run.path / "cards.jsonl").read_bytes() == kept
     assert [each["cheats"] for each in again["tasks"]] == [each["cheats"] for each in weak["tasks"]]
     assert [row.id for row in run.each_trajectory()] == [*rows]
 

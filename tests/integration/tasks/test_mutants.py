@@ -35,6 +35,7 @@ _STRONG = (
     "echo $n > /logs/verifier/reward.txt\n"
 )
 _WEAK = "#!/bin/bash\n[ -e report.json ] && n=1 || n=0\necho $n > /logs/verifier/reward.txt\n"
+_TOKEN = "QUALITY_TOKEN"
 _INSTRUCTION = "Write report.json into /home/app, replace the file old by the program run, and link it as start.\n"
 
 
@@ -55,6 +56,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _write(place, "strong", _STRONG)
     _write(place, "weak", _WEAK)
     _write(place, "served", _WEAK, more="Serve it by httpd.", solution=f"#!/bin/bash\necho 1 > report.json\n{_SERVED}")
+    files = {"task.toml": f'{_CONFIG}[solution.env]\nTOKEN = "${{{_TOKEN}}}"\n'}
+    _write(place, "secret", _WEAK, solution='#!/bin/bash\necho "{\\"token\\": \\"$TOKEN\\"}" > report.json\n')
+    write_files(place / "secret", files)
     for name in ("server", "separate-copy", "steps-mean", "healthcheck", "numeric-users"):
         harbor.TASKS_BY_NAME[name].write(place)
     return place
@@ -65,7 +69,7 @@ def _measuring(place: Path, problems: Mapping[str, Problem], *, resume: Path | N
     def ignore(event: Event) -> None:
         pass
 
-    request = MeasuringRequest(ValidateConfig(problems=str(place)), resume)
+    request = MeasuringRequest(ValidateConfig(problems=str(place), pass_env=(_TOKEN,)), resume)
     with opened_measuring(
         request,
         problems,
@@ -80,7 +84,8 @@ def _measuring(place: Path, problems: Mapping[str, Problem], *, resume: Path | N
 
 def _measured(measuring: Measuring, most: int = 40) -> dict[str, tuple[Mutant, ...]]:
     tasks = {name: problem.task for name, problem in measuring.problems.items() if problem.task is not None}
-    runs = [Run(name, "oracle.1", Oracle(task)) for name, task in tasks.items()]
+    passed = measuring.context.options.trial.passed_variables
+    runs = [Run(name, "oracle.1", Oracle(task, passed)) for name, task in tasks.items()]
     runs += [Run(name, "nop.1", Nothing()) for name in tasks]
     found = measuring.judge(runs, keeps_states=True)
 
@@ -90,8 +95,15 @@ def _measured(measuring: Measuring, most: int = 40) -> dict[str, tuple[Mutant, .
     return measure_mutants(measuring, of("oracle.1"), of("nop.1"), most)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def token() -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(_TOKEN, "abc-secret-xyz")
+        yield "abc-secret-xyz"
+
+
 @pytest.fixture(scope="module")
-def run(place: Path) -> tuple[Path, dict[str, tuple[Mutant, ...]]]:
+def run(place: Path, token: str) -> tuple[Path, dict[str, tuple[Mutant, ...]]]:
     with _measuring(place, load_problems(str(place)).problems) as measuring:
         return measuring.run.session.writer.path, _measured(measuring)
 
@@ -156,6 +168,11 @@ def test_files_that_a_verifier_does_not_get_or_the_preparation_made_are_not_chan
     assert {each.path for each in mutants["healthcheck"].values()} == {"/app/copy"}
     for name in ("separate-copy", "healthcheck"):
         assert all(each.is_killed for each in mutants[name].values())
+
+
+def test_no_name_has_the_value_of_a_variable_that_was_passed(mutants: dict[str, dict[str, Mutant]]) -> None:
+    assert mutants["secret"].keys() >= {"value: /home/app/report.json", "truncated: /home/app/report.json"}
+    assert not any("secret" in name or "tfdsfu" in name for name in mutants["secret"])
 
 
 def test_a_mode_counts_where_the_verifier_is_no_root(mutants: dict[str, dict[str, Mutant]]) -> None:

@@ -92,6 +92,20 @@ def test_a_part_that_is_measured_again_is_replaced_whole() -> None:
     assert (found.flake_rate, found.flake_low, found.cheats) == (0.0, 0.0, ())
 
 
+def test_times_are_those_of_most_runs() -> None:
+    validated, control = card(oracle_runs=3, seconds={"agent": 1.0}), card(oracle_runs=1, seconds={"agent": 9.0})
+    assert merged([validated, control])["d"].seconds == merged([control, validated])["d"].seconds == {"agent": 1.0}
+
+
+def test_a_smaller_campaign_adds_the_cheats_that_it_found() -> None:
+    whole = card(cheats_tried=70, cheats=(cheat(0.5),))
+    single = card(cheats_tried=1, cheats=(Cheat(name="other", group="files", reward=1.0),))
+    found = merged([whole, single])["d"]
+    assert (found.cheats_tried, {each.name: each.reward for each in found.cheats}) == (70, {"plant": 0.5, "other": 1.0})
+    assert merged([single, whole])["d"].cheats == whole.cheats
+    assert merged([whole, card(cheats_tried=1, cheats=(cheat(1.0),))])["d"].cheats == (cheat(1.0),)
+
+
 _RUNS = st.integers(0, 4)
 _SHARE = st.floats(0, 1)
 _CARDS = st.builds(

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sandrl.bounds import finite
-from sandrl.runs import cards
-from sandrl.runs.cards import Card, CardSet
+from sandrl.runs.cards import Card, CardSet, card_document
 
 # What only the page of one card shows; there may be thousands of cards.
 _LONG = ("mutants", "reached", "null_reason", "stubs")
-
-
-def card_document(card: Card) -> dict[str, Any]:
-    """All of a card."""
-    return {name: finite(value) for name, value in cards.card_document(card).items()}
 
 
 def card_brief(card: Card) -> dict[str, Any]:
@@ -26,4 +19,4 @@ def card_brief(card: Card) -> dict[str, Any]:
 
 def cards_part(found: Sequence[Card]) -> dict[str, Any] | None:
     """The card of the set; None if there are no cards."""
-    return {name: finite(value) for name, value in CardSet.of(found).document().items()} if found else None
+    return CardSet.of(found).document() if found else None

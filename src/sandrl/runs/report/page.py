@@ -22,8 +22,8 @@ from typing import Any
 
 from sandrl.errors import ServiceError
 from sandrl.files import write_whole
+from sandrl.runs.cards import card_document
 from sandrl.runs.reader import Damage, RunReader
-from sandrl.runs.report.cards import card_document
 from sandrl.runs.report.document import report_document, report_problems, report_trajectories
 
 REPORT_FILE = "report.html"

@@ -12,7 +12,7 @@ const FINDINGS = {
   nop: ({nop, nop_runs, stubs}) => stubs && stubs.length ? `The checks accept ${stubs.length === 1 ? 'this stub' : 'these stubs'}: ${stubs.join(', ')}.` : stubs ? 'The checks accept no stub.'
     : `An agent that does nothing earned ${nop > 0 ? `up to ${rewardText(nop)}` : 'nothing'} in ${plural(nop_runs, 'run')}.`,
   flake: ({flake_rate, flake_low, flake_high, flake_runs}) => `${formatted(flake_rate, 'share')} of ${plural(flake_runs, 'run')} had another outcome than most runs of the same agent; 95% interval ${intervalText({low: flake_low, high: flake_high}) || 'unknown'}.`,
-  cheats: ({cheats, cheats_tried}, {cheat}) => cheats.length ? `${cheats.length} of ${plural(cheats_tried, cheat)} earned a reward.` : `None of ${plural(cheats_tried, cheat)} earned a reward.`,
+  cheats: ({cheats, cheats_tried, cheats_unscored}, {cheat}) => `${cheats.length || 'None'} of ${plural(cheats_tried, cheat)} earned a reward${cheats_unscored ? `; ${cheats_unscored} more could not be scored` : ''}.`,
   mutants: ({mutants}) => {
     const scored = mutants.filter(({reward}) => reward !== null), killed = scored.filter(({is_killed}) => is_killed).length, left = mutants.length - scored.length;
     return `${killed} of ${plural(scored.length, 'mutant')} lowered the reward${left ? `; ${left} could not be scored` : ''}.`;
