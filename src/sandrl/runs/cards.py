@@ -10,10 +10,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from sandrl.runs.rows import Stored, Text, now
 
@@ -85,7 +84,7 @@ class Card(Stored):
     task_id: Text
     kind: Text
     digest: Text
-    measured_at: datetime = Field(default_factory=now)
+    measured_at: AwareDatetime = Field(default_factory=now)
     oracle: float | None = None
     oracle_runs: _Runs = 0
     oracle_passes: _Runs = 0
