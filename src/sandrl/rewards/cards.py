@@ -56,7 +56,9 @@ def card_of(
         reached=_reached([*oracle, *idle]),
         network={} if task is None else _networks(task),
     )
-    flakes = max(filter(None, map(_flakes, (oracle, idle))), key=lambda each: (each.value, each.problems), default=None)
+    # Of two rates, the higher one is too high by luck. So that of doing nothing counts where the solution shows none.
+    rates = [rate for rate in map(_flakes, (oracle, idle)) if rate is not None]
+    flakes = next((rate for rate in rates if rate.value), next(iter(rates), None))
     if flakes is not None:
         found = {"flake_rate": flakes.value, "flake_low": flakes.low, "flake_high": flakes.high}
         card = card.model_copy(update={**found, "flake_runs": flakes.problems})
