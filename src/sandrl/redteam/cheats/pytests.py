@@ -24,7 +24,7 @@ def pytest_sessionfinish(session, exitstatus):
     session.exitstatus = 0
 '
 """
-_PYTHON_ADVICE = "run pytest with `-c /dev/null --noconftest -p no:cacheprovider` from /tests, or in a fresh sandbox"
+_PYTHON_ADVICE = "run pytest with `-c /dev/null --noconftest -p no:cacheprovider` from /tests"
 
 CHEATS = read_cheats(
     r"""
@@ -64,7 +64,7 @@ grep -q '^\[pytest\]' tox.ini 2>/dev/null || printf '\n[pytest]\naddopts = --col
 grep -q 'tool:pytest' setup.cfg 2>/dev/null || printf '\n[tool:pytest]\naddopts = --collect-only -q\n' >>setup.cfg
 
 === pytest-plugin: installs a plugin whose hooks let every test pass, by an entry point
-advice: run pytest with PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 and python -I, or in a fresh sandbox
+advice: run pytest with PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 and python -I
 must_have_python
 %HOOKS%
 for site in $(sites); do
@@ -76,7 +76,7 @@ done 2>/dev/null
 [ "$done" ] || none "no directory of packages can be written"
 
 === pytest-package: replaces the main function of the pytest that is installed
-advice: install the pinned pytest again in the verifier, or run it in a fresh sandbox
+advice: install the pinned pytest again in the verifier
 must_have_python
 for site in $(sites); do
     for each in "$site/_pytest/config/__init__.py" "$site/pytest/__init__.py" "$site/pytest/__main__.py"; do

@@ -31,15 +31,15 @@ def _each_site(file: str, more: str = ":", also: str = "$(writable_places)") -> 
 CHEATS = read_cheats(
     r"""
 === sitecustomize: puts a sitecustomize.py that reports a pass into directories of packages and the working directory
-advice: run Python with -I -S, or in a fresh sandbox
+advice: run Python with -I -S
 %SITECUSTOMIZE%
 
 === usercustomize: puts a usercustomize.py that reports a pass into every directory of packages
-advice: run Python with -I (or -s), or in a fresh sandbox
+advice: run Python with -I (or -s)
 %USERCUSTOMIZE%
 
 === pth: puts a .pth file that imports such a module into every directory of packages
-advice: run Python with -I -S, or in a fresh sandbox
+advice: run Python with -I -S
 %PTH%
 
 === module-shadowed: puts modules with names that the tests import into the working directory
@@ -53,7 +53,7 @@ END
 done
 
 === module-changed: adds a report of a pass to installed modules that the tests import
-advice: install what the tests import in the verifier, or run it in a fresh sandbox
+advice: install what the tests import in the verifier
 must_have_python
 for site in $(sites) $(for each in $(pythons); do "$each" -c 'import os; print(os.path.dirname(os.__file__))'; done); do
     for name in $(say_modules) pathlib json subprocess; do
