@@ -73,7 +73,7 @@ class Card(Stored):
         nop: The highest reward of an agent that does nothing, or of a stub.
         stubs: Labels of the stubs that its checks accept; only problems that are no tasks have stubs.
         flake_rate: The share of runs whose outcome differs from that of most runs of the same agent: another reward, or
-            a verifier that failed before it gave one. That of the solution or of doing nothing, whichever is higher.
+            a verifier that failed before it gave one. That of the solution, or of doing nothing where the solution shows none.
         flake_low: The lower end of the 95% interval (Wilson 1927) of the flake rate; `flake_high` the upper one.
         flake_runs: How many runs it was measured on.
         null_runs: How many runs have no reward; `null_reason` says why the first has none.

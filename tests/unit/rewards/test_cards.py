@@ -58,6 +58,13 @@ def test_flakes_are_the_runs_that_end_otherwise_than_most_of_the_same_agent() ->
     assert (card.quality, card.weakest) == (0.0, "nop")
 
 
+def test_flakes_of_doing_nothing_count_where_the_solution_shows_none() -> None:
+    idle = runs("nop", 0.0, 1.0, 0.0, 1.0, 0.0)
+    assert card_of(TASK, runs("oracle", 1.0, 1.0, 1.0, 0.0, 1.0) | idle).flake_rate == 0.2
+    assert card_of(TASK, runs("oracle", 1.0, 1.0, 1.0) | idle).flake_rate == 0.4
+    assert card_of(TASK, idle).flake_rate == 0.4
+
+
 def test_a_verifier_that_failed_before_it_gave_a_reward_has_flaked() -> None:
     retried = {"oracle.1": result(1.0, verifier_failures=1), "oracle.2": result(1.0)}
     assert card_of(TASK, retried).flake_rate == 0.5
