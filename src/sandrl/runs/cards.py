@@ -315,7 +315,7 @@ def _means_under(cards: Sequence[Card]) -> dict[str, float]:
     found = {}
     for place in _RUN_PLACES:
         known = [quality for each in cards if (quality := each.under(place).quality) is not None]
-        found[place.value] = sum(known) / max(len(known), 1)
+        found[place.value] = sum(known) / len(known)
     return found
 
 
