@@ -170,11 +170,13 @@ class Validation:
         cards = self.task_cards
         tasks = {card.task_id for card in cards}
         references = [result for result in self.report.results if result.task_id not in tasks]
-        unsplittable = sum(result.status is Status.NOT_ISOLATED for result in references)
-        if failing := sum(not result.is_pass for result in references) - unsplittable:
-            yield f"{failing} of {len(references)} reference solutions fail their own checks"
+        # Each may have run several times.
+        names = {result.task_id for result in references}
+        unsplittable = {result.task_id for result in references if result.status is Status.NOT_ISOLATED}
+        if failing := {result.task_id for result in references if not result.is_pass} - unsplittable:
+            yield f"{len(failing)} of {len(names)} reference solutions fail their own checks"
         if unsplittable:
-            yield f"the checks of {unsplittable} of {len(references)} problems cannot be isolated"
+            yield f"the checks of {len(unsplittable)} of {len(names)} problems cannot be isolated"
         if failed := [card for card in cards if card.oracle_passes < card.oracle_runs]:
             first = failed[0]
             of = f"{first.task_id}: {first.oracle_passes} of {first.oracle_runs} runs earn 1"

@@ -10,10 +10,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from sandrl.bounds import finite
 from sandrl.config.words import VerifierPlace
@@ -93,7 +92,7 @@ class Card(Stored):
     kind: Text
     digest: Text
     verifier: Text = VerifierPlace.TASK.value
-    measured_at: datetime = Field(default_factory=now)
+    measured_at: AwareDatetime = Field(default_factory=now)
     oracle: float | None = None
     oracle_runs: _Runs = 0
     oracle_passes: _Runs = 0

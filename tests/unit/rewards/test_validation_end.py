@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from sandrl.config.layers import resolve
 from sandrl.config.scoring import ValidateConfig
 from sandrl.errors import GateError, UsageError
+from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.rewards.measuring import MeasuringEnd
 from sandrl.rewards.validation import Validation
 from sandrl.runs.cards import Card
@@ -29,6 +31,17 @@ def test_doing_nothing_may_cost_a_reward(nop: float) -> None:
 def test_doing_nothing_must_not_earn_anything() -> None:
     with pytest.raises(GateError, match=r"1 of 1 tasks reward an agent that does nothing \(first: t: 0.1\)"):
         validation(nop=0.1).raise_for_outcome()
+
+
+def test_references_are_counted_once_however_often_they_ran() -> None:
+    results = {
+        name: ScoredCompletion(0, name, task_id, reward, status, Trust.ISOLATED, int(reward), 1, 1.0, None, "")
+        for task_id, reward, status in (("a", 0.0, Status.FAILED), ("b", 1.0, Status.PASSED))
+        for name in (f"{task_id}#oracle.1", f"{task_id}#oracle.2")
+    }
+    finished = replace(validation(nop=0.0), results=results)
+    with pytest.raises(GateError, match=r"^1 of 2 reference solutions fail their own checks$"):
+        finished.raise_for_outcome()
 
 
 def test_an_agent_runs_a_bounded_number_of_times() -> None:

@@ -279,6 +279,7 @@ def test_damage_costs_the_damaged_lines_only(tmp_path: Path) -> None:
         json.dumps({**json.loads(good), "digest": "3", "flake_rate": "NaN"}).encode(),
         json.dumps({**json.loads(good), "digest": "4", "cheats": [{"name": 3}]}).encode(),
         json.dumps({**json.loads(good), "digest": "5", "schema": 99}).encode(),
+        json.dumps({**json.loads(good), "digest": "6", "measured_at": "2026-01-01T00:00:00"}).encode(),
         b'{"task_id": "cut off',
     ]
     path = tmp_path / "cards.jsonl"
