@@ -148,8 +148,8 @@ class Card(Stored):
 def merged(cards: Iterable[Card]) -> dict[str, Card]:
     """One card of each content, by digest: of each part the measurement with most runs, and of equal ones the latest.
 
-    So one more run of a solution, which a campaign of cheats needs, replaces no validation of a hundred. The cards that
-    were measured last come last.
+    So one more run of a solution, which a campaign of cheats needs, replaces no validation of a hundred. Cheats that
+    earned something in a later and smaller campaign are added. The cards that were measured last come last.
     """
     found: dict[str, Card] = {}
     for card in cards:
@@ -250,6 +250,9 @@ def _joined(before: Card, later: Card) -> Card:
     for runs, names in _MEASURED_TOGETHER:
         if runs(later) and runs(later) >= runs(before):
             taken |= {name: getattr(later, name) for name in names}
+    if (later.cheats_tried or 0) < (before.cheats_tried or 0) and later.cheats:
+        # Fewer were tried, and they earn all the same.
+        taken["cheats"] = tuple({each.name: each for each in (*before.cheats, *later.cheats)}.values())
     for name in _MEASURED_ALONE:
         if (value := getattr(later, name)) not in (None, {}):
             taken[name] = value
