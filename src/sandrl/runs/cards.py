@@ -73,7 +73,8 @@ class Card(Stored):
         nop: The highest reward of an agent that does nothing, or of a stub.
         stubs: Labels of the stubs that its checks accept; only problems that are no tasks have stubs.
         flake_rate: The share of runs whose outcome differs from that of most runs of the same agent: another reward, or
-            a verifier that failed before it gave one. That of the solution, or of doing nothing where the solution shows none.
+            a verifier that failed before it gave one. That of the solution, or of doing nothing where the solution
+            shows none.
         flake_low: The lower end of the 95% interval (Wilson 1927) of the flake rate; `flake_high` the upper one.
         flake_runs: How many runs it was measured on.
         null_runs: How many runs have no reward; `null_reason` says why the first has none.
@@ -332,9 +333,8 @@ def _joined(before: Card, later: Card) -> Card:
     for runs, names in _MEASURED_TOGETHER:
         if runs(later) and runs(later) >= runs(before):
             taken |= {name: getattr(later, name) for name in names}
-    if (later.cheats_tried or 0) < (before.cheats_tried or 0):
-        found = {each.name for each in later.cheats}
-        taken["cheats"] = (*(each for each in before.cheats if each.name not in found), *later.cheats)
+    if (later.cheats_tried or 0) < (before.cheats_tried or 0) and later.cheats:
+        taken["cheats"] = tuple({each.name: each for each in (*before.cheats, *later.cheats)}.values())
     for name in _MEASURED_ALONE:
         if (value := getattr(later, name)) not in (None, {}):
             taken[name] = value
