@@ -137,6 +137,16 @@ def test_cards_may_be_joined_at_any_time(cards: list[Card], cut: int) -> None:
     assert repr(merged(whole.values())) == repr(whole)
 
 
+def test_a_cheat_that_earns_later_is_not_forgotten() -> None:
+    campaign, one = card(cheats_tried=73), card(cheats_tried=1, cheats=(cheat(1.0),))
+    assert merged([campaign, one])["d"].cheats == (cheat(1.0),)
+    assert merged([campaign, one])["d"].cheats_tried == 73
+    assert merged([one, campaign])["d"].cheats == ()
+    known = merged([card(cheats_tried=73, cheats=(cheat(1.0),)), card(cheats_tried=2, cheats=(cheat(0.5),))])["d"]
+    assert known.cheats == (cheat(0.5),)
+    assert merged([known, card(cheats_tried=2)])["d"].cheats == known.cheats
+
+
 @settings(deadline=None)
 @given(st.lists(_CARDS, max_size=6))
 def test_a_part_that_was_measured_once_stays_known(cards: list[Card]) -> None:
