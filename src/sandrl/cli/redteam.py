@@ -38,7 +38,7 @@ def redteam(
     """Run exploits against the judge and your problems, and cheats against the verifiers of tasks.
 
     Exits with 1 if an exploit or a cheat earns a reward, if an exploit gets a null reward instead of 0.0, or if a
-    control (a correct solution) fails.
+    control fails: a correct solution, or an agent that does nothing.
     """
     from sandrl.redteam.run import estimate_redteam, redteam_request, run_redteam
 
@@ -234,6 +234,11 @@ def _counted(words: Iterable[str]) -> str:
 
 def _verdict(finished: RedteamRun) -> str:
     report = finished.report
-    if report.rewarded or report.excused or report.disturbed or any(task.earned for task in finished.tasks):
+    if (
+        report.rewarded
+        or report.excused
+        or report.disturbed
+        or any(task.earned or task.fault for task in finished.tasks)
+    ):
         return "not held"
     return "undecided" if finished.unscorable or finished.end.unfinished else "held"

@@ -103,6 +103,9 @@ class RedteamRun:
         if cheated := [task for task in self.tasks if task.earned]:
             first = f"{cheated[0].earned[0].cheat.name} on {cheated[0].task_id}"
             complaints.append(f"{len(cheated)} of {len(self.tasks)} tasks reward a cheat (first: {first})")
+        if faulty := [task for task in self.tasks if task.fault]:
+            first = f"{faulty[0].task_id}: {faulty[0].fault}"
+            complaints.append(f"the controls of {len(faulty)} of {len(self.tasks)} tasks failed (first: {first})")
         if disturbed := report.disturbed:
             first = f"{disturbed[0].task_id}: {disturbed[0].detail or disturbed[0].status}"
             complaints.append(f"{len(disturbed)} of {len(report.neighbours)} controls failed (first: {first})")

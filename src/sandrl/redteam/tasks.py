@@ -74,6 +74,15 @@ class TaskAttack:
     def earned(self) -> tuple[CheatAttempt, ...]:
         return tuple(attempt for attempt in self.attempts if attempt.earned)
 
+    @property
+    def fault(self) -> str:
+        """What is wrong before any cheat is tried; empty if nothing is."""
+        if self.nop.reward:
+            return f"doing nothing earns {self.nop.reward:g}"
+        if self.oracle is not None and self.oracle.reward is not None and not self.oracle.is_pass:
+            return f"the solution earns {self.oracle.reward:g}"
+        return ""
+
 
 def attack_tasks(
     measuring: Measuring, tasks: Mapping[str, Problem], cheats: Sequence[Cheat], *, mutants: int

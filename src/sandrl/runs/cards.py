@@ -333,8 +333,9 @@ def _joined(before: Card, later: Card) -> Card:
     for runs, names in _MEASURED_TOGETHER:
         if runs(later) and runs(later) >= runs(before):
             taken |= {name: getattr(later, name) for name in names}
-    if (later.cheats_tried or 0) < (before.cheats_tried or 0) and later.cheats:
-        taken["cheats"] = tuple({each.name: each for each in (*before.cheats, *later.cheats)}.values())
+    if (later.cheats_tried or 0) < (before.cheats_tried or 0):
+        found = {each.name for each in later.cheats}
+        taken["cheats"] = (*(each for each in before.cheats if each.name not in found), *later.cheats)
     for name in _MEASURED_ALONE:
         if (value := getattr(later, name)) not in (None, {}):
             taken[name] = value

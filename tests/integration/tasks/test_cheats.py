@@ -123,3 +123,10 @@ echo $reward > /logs/verifier/reward.txt
     [task] = _redteam("--problems", str(place), "--mutants", "0", *options, exit_code=1)["tasks"]
     assert {each["name"]: each["reward"] for each in task["cheats"]} == dict.fromkeys(cheats, 1.0)
     assert (task["oracle"], task["nop"]) == (1.0, 0.0)
+
+
+def test_a_verifier_that_rewards_doing_nothing_does_not_hold(tmp_path: Path) -> None:
+    import_task_base(os.environ)
+    place = _task(tmp_path / "open", "#!/bin/bash\necho 1 > /logs/verifier/reward.txt\n")
+    [task] = _redteam("--problems", str(place), "--mutants", "0", "-e", "trusted-empty", exit_code=1)["tasks"]
+    assert (task["cheats"], task["nop"], task["weakest"]) == ([], 1.0, "nop")
