@@ -209,7 +209,7 @@ class ScoredCompletion:
         scores: All numbers that the verifier of a task wrote, by name; empty if it wrote a single one.
         states: Digests of the final states of a task's machine, one for each step; empty if none was kept.
         state_bytes: Packed size of the last of these states, also if none was kept; None if there was none.
-        processes: Names of the programs that the agent of a task left running; at most 32.
+        processes: Names of the programs that the agent of a task left running, at most 32; empty where nobody asked.
         phases: How long the phases of a task's trial took, in seconds, by name.
         verifier_failures: How many runs of the verifier left no valid reward, in steps where a later run left one.
         reached: Where programs have been connected to, as `HOST:PORT`, until the end of the agent (`agent`) and during

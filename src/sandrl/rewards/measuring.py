@@ -226,11 +226,11 @@ class Measuring:
             context: How they are judged, unless as other runs.
             problems: What they are judged as answers to, where that is not the problem of the set, by `task_id`.
             on_result: Is called with each result: at once with those that are known.
-            keeps_states: Whether the run has the final states of tasks afterwards.
+            keeps_states: Whether the run has the final states of tasks afterwards, and names what was left running.
         """
         on_result = on_result or _ignore
         context = context or self.context
-        trial = replace(context.options.trial, keeps_states=keeps_states)
+        trial = replace(context.options.trial, keeps_states=keeps_states, tells_processes=keeps_states)
         context = replace(context, options=replace(context.options, trial=trial))
         for each in runs:
             self._ask(each.id)

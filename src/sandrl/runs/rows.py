@@ -254,7 +254,7 @@ class TrajectoryRow(StepRow):
         reasoning: What the model thought, where the endpoint returns that beside the text; of an episode its messages
             have it.
         states: Digests of the final states of a task's machine, which `states/DIGEST.tar.gz` of the run has.
-        processes: Names of the programs that the agent of a task left running.
+        processes: Names of the programs that the agent of a task left running; empty where nobody asked.
     """
 
     file = "trajectories"

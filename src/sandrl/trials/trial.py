@@ -148,6 +148,7 @@ class TrialOptions:
         retries: How often a machine is asked for again that did not start.
         at_once: How many trials at once at most; None for as many as there is room for.
         keeps_states: Whether the states that agents leave are there after the trial; else only their size is told.
+        tells_processes: Whether the verdict names the programs that the agent left running, which takes a few commands.
         tags: Tags of the sandboxes.
         task_id: Names the task in events.
     """
@@ -160,6 +161,7 @@ class TrialOptions:
     retries: int = 2
     at_once: int | None = field(default=None, compare=False)
     keeps_states: bool = field(default=True, compare=False)
+    tells_processes: bool = field(default=False, compare=False)
     tags: tuple[str, ...] = field(default=(), compare=False)
     task_id: str = field(default="", compare=False)
 
@@ -379,7 +381,8 @@ class _Trial:
                 raise Unprepared(error.message) from error
         if remark:
             self._remarks.append(remark)
-        self._left = tuple(sorted(self._left_running(machine))[:_MOST_NAMES])
+        if self._options.tells_processes:
+            self._left = tuple(sorted(self._left_running(machine))[:_MOST_NAMES])
         if step.verifier.ends_processes:
             machine.end_processes(step.agent.user)
         with self._timed("state"):
@@ -591,7 +594,8 @@ class _Trial:
                     self._sandbox_id = machine.sandbox_id
                     make_ready(machine, environment, self._task)
                     self._find_directory(machine)
-                    self._processes = frozenset(machine.processes())
+                    if self._options.tells_processes:
+                        self._processes = frozenset(machine.processes())
                 except (InfrastructureError, RuntimeLost) as error:
                     machine.close()
                     if failures > self._options.retries:
