@@ -86,6 +86,12 @@ def test_completions_are_left_out_with_their_problems_and_the_run_keeps_the_choi
     assert json.loads(again.stdout)["compared"] == 2
 
 
+def test_a_file_of_cards_is_shown_whatever_its_name(sandrl: Run, problems: Path, cards: Path) -> None:
+    shown = json.loads(sandrl("problems", "cards", cards, "--json").stdout)
+    assert {each["task_id"] for each in shown["tasks"]} == {"sound", "cheated", "idle"}
+    assert len(json.loads(sandrl("problems", "cards", problems, "--json").stdout)["without_card"]) == len(NAMES)
+
+
 def test_a_problem_that_was_measured_in_vain_has_the_reason(sandrl: Run, problems: Path, tmp_path: Path) -> None:
     loaded, path = load_problems(problems).problems, tmp_path / "null.jsonl"
     made = [

@@ -222,12 +222,13 @@ def _names_run(source: str, settings: Settings) -> bool:
     from sandrl.errors import InputError
     from sandrl.problems.sources import named_set
     from sandrl.runs import find_run
-    from sandrl.runs.card_record import FILE
+    from sandrl.runs.card_record import FILE, begins_with_a_card
     from sandrl.runs.config import CONFIG_FILE
 
     path = Path(source)
     if path.exists():
-        return path.name == FILE or (path / CONFIG_FILE).is_file()
+        is_lines = path.suffix == ".jsonl" and path.is_file()
+        return path.name == FILE or (path / CONFIG_FILE).is_file() or (is_lines and begins_with_a_card(path))
     if named_set(source.partition(":")[0]) is not None:
         return False
     try:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from sandrl.errors import InputError, ServiceError
 from sandrl.files import write_whole
-from sandrl.jsonl import BadRow, RowAppender, read_rows
+from sandrl.jsonl import BadRow, Row, RowAppender, read_rows
 from sandrl.runs.cards import Card, merged
 from sandrl.runs.index import find_run
 from sandrl.runs.reader import MAX_LINE_BYTES, row_files
@@ -119,6 +119,16 @@ def cards_at(place: str, state_dir: Path, runs_dir: Path) -> dict[str, Card]:
         hint = "name a run of sandrl problems validate or sandrl redteam, or its cards.jsonl"
         raise InputError("has no cards", path=path, hint=hint, fields=("cards",))
     return cards
+
+
+def begins_with_a_card(file: Path) -> bool:
+    """Whether the first line of a file is a card, and no problem.
+
+    Raises:
+        InputError: If the file cannot be read at all.
+    """
+    rows = read_rows(file, max_line_bytes=MAX_LINE_BYTES, is_stored=True)
+    return isinstance(row := next(rows, None), Row) and {"digest", "kind", "measured_at"} <= row.value.keys()
 
 
 def cards_of_run(run: Path) -> dict[str, Card]:
