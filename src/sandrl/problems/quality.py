@@ -111,7 +111,7 @@ class QualityFilter:
             self.low[problem.task_id] = quality
             return False
         self.accepted += 1
-        self.untried += problem.task is not None and not card.cheats_tried
+        self.untried += problem.task is not None and card.parts["cheats"] is None
         return True
 
     def why_left_out(self, task_id: str) -> str | None:

@@ -46,6 +46,7 @@ from sandrl.settings import Settings
 COMMAND = "redteam"
 _Named = TypeVar("_Named", Exploit, Cheat)
 _OF_EACH_KIND = 2
+_EVERY_EXPLOIT = (*EXPLOITS, *EXPLOITS_IN_CPP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ def run_redteam(
             emit=measuring.run.tell,
             interrupt=interrupt,
         )
-        cards = () if report.unfinished else _cards(report)
+        cards = () if report.unfinished else _cards(report, len(_EVERY_EXPLOIT) - len(aims.exploits))
         for card in cards:
             measuring.keep(card)
         found: tuple[TaskAttack, ...] = ()
@@ -202,7 +203,7 @@ def run_redteam(
     return RedteamRun(_with_texts(report, end.path), cards, found, end)
 
 
-def _cards(report: RedteamReport) -> tuple[Card, ...]:
+def _cards(report: RedteamReport, left_out: int) -> tuple[Card, ...]:
     # Exploits that passed, and what is known of the references; what their stubs earn is known to validations alone.
     cards = []
     unfit = {result.task_id for result in report.unfit}
@@ -214,6 +215,7 @@ def _cards(report: RedteamReport) -> tuple[Card, ...]:
         found = {
             "cheats_tried": len(attempts) or None,
             "cheats_unscored": len(every) - len(attempts),
+            "cheats_left_out": left_out,
             "cheats": tuple(
                 EarningCheat(name=name, group=each.exploit.group, reward=each.result.reward or 0.0, advice=_ADVICE)
                 for name, each in earned.items()
@@ -269,7 +271,7 @@ class _Aims:
 
 def _aims(request: RedteamConfig) -> _Aims:
     names = request.exploits
-    exploits, cheats = _chosen((*EXPLOITS, *EXPLOITS_IN_CPP), names), _chosen(CHEATS, names)
+    exploits, cheats = _chosen(_EVERY_EXPLOIT, names), _chosen(CHEATS, names)
     found: tuple[Exploit | Cheat, ...] = (*exploits, *cheats)
     for name in sorted({*names} - {word for each in found for word in (each.name, each.group)}):
         message = f"no exploit, cheat or group of them is called {name!r}"

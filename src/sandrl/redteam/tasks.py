@@ -15,6 +15,7 @@ from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Problem
 from sandrl.problems.tasks.task import DEFAULT_SECONDS, Task
 from sandrl.redteam.cheat import Cheat, Cheater
+from sandrl.redteam.cheats import CHEATS
 from sandrl.redteam.mutants import measure_mutants
 from sandrl.redteam.settings import SETTINGS, place_under, settings_of
 from sandrl.rewards.cards import NOP, ORACLE
@@ -269,7 +270,12 @@ class _Attack:
             )
             unscored = sum(each.applies and not each.is_scored for each in attempts)
             found: dict[str, object] = {"cheats_tried": len(tried) or None, "cheats_unscored": unscored}
-            found |= {"cheats": earned, "mutants": mutants, "oracle_under": dict(rewards)}
+            found |= {
+                "cheats_left_out": len(CHEATS) - len(self._cheats),
+                "cheats": earned,
+                "mutants": mutants,
+                "oracle_under": dict(rewards),
+            }
             card = self._measuring.card_of(nop.task_id, runs).model_copy(update=found)
         return TaskAttack(nop.task_id, nop, oracle, tuple(attempts), card)
 

@@ -80,6 +80,7 @@ class Card(Stored):
         null_runs: How many runs have no reward; `null_reason` says why the first has none.
         cheats_tried: How many cheats, or exploits, were tried and scored; `cheats` are those that earned something.
         cheats_unscored: How many more have no reward.
+        cheats_left_out: How many the campaign was not to try: as long as none earns anything, the part is unknown.
         mutants: The mutants that were tried.
         seconds: The median time of each phase of a run of the solution, else of a run without an agent, by name.
         image_bytes: Size of the unpacked image; `state_bytes` the size of what the solution changes, packed.
@@ -109,6 +110,7 @@ class Card(Stored):
     null_reason: Text = ""
     cheats_tried: _Runs | None = None
     cheats_unscored: _Runs = 0
+    cheats_left_out: _Runs = 0
     cheats: tuple[Cheat, ...] = ()
     mutants: tuple[Mutant, ...] | None = None
     seconds: dict[str, float] = Field(default_factory=dict)
@@ -136,7 +138,7 @@ class Card(Stored):
             "nop": None if self.nop is None else 1.0 - _share(self.nop),
             "flake": None if self.flake_rate is None else 1.0 - self.flake_rate,
             "cheats": 1.0 - max((_share(each.reward) for each in self.cheats), default=0.0)
-            if self.cheats_tried
+            if self.cheats_tried and (self.cheats or not self.cheats_left_out)
             else None,
             "mutants": self.mutation_score,
         }
@@ -349,7 +351,7 @@ _MEASURED_TOGETHER: tuple[tuple[Callable[[Card], int], tuple[str, ...]], ...] = 
     (lambda card: card.flake_runs, ("flake_rate", "flake_low", "flake_high", "flake_runs")),
     (lambda card: card.oracle_runs + card.nop_runs + card.null_runs, ("null_runs", "null_reason")),
     (lambda card: 1 + (card.oracle_runs or card.nop_runs) if card.seconds else 0, ("seconds",)),
-    (lambda card: card.cheats_tried or 0, ("cheats_tried", "cheats_unscored", "cheats")),
+    (lambda card: card.cheats_tried or 0, ("cheats_tried", "cheats_unscored", "cheats_left_out", "cheats")),
     (lambda card: 0 if card.mutants is None else 1 + len(card.mutants), ("mutants",)),
 )
 _MEASURED_ALONE = ("image_bytes", "state_bytes", "network", "reached")

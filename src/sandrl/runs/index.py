@@ -107,7 +107,8 @@ def find_run(name: str, state_dir: Path, runs_dir: Path | None = None) -> Path:
         raise InputError(f"is not a run directory: it has no {CONFIG_FILE}", path=name)
     runs = list_runs(state_dir, runs_dir)
     if not runs:
-        raise InputError("there are no runs yet", hint="create one, for example with sandrl reward")
+        which = "" if name == LATEST else f"no run is called {name!r}: "
+        raise InputError(f"{which}there are no runs yet", hint="create one, for example with sandrl reward")
     if name == LATEST:
         return runs[0].path
     named = [run for run in runs if run.run_id == name]

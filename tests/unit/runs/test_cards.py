@@ -44,6 +44,7 @@ VALIDATED: dict[str, Any] = {"oracle": 1.0, "oracle_runs": 3, "oracle_passes": 3
         (VALIDATED | {"flake_rate": 0.1, "flake_runs": 30}, 0.9, "flake"),
         (VALIDATED | {"cheats_tried": 40, "cheats": (cheat(0.5), cheat(1.0))}, 0.0, "cheats"),
         (VALIDATED | {"cheats_tried": 0}, 1.0, None),
+        (VALIDATED | {"cheats_tried": 1, "cheats_left_out": 72, "cheats": (cheat(0.5),)}, 0.5, "cheats"),
         (VALIDATED | {"mutants": ()}, 1.0, None),
         (
             VALIDATED
@@ -371,3 +372,8 @@ def test_cards_are_those_of_a_file_or_a_directory(tmp_path: Path) -> None:
         cards_at(str(tmp_path / "empty.jsonl"), tmp_path, tmp_path)
     with pytest.raises(InputError, match="is not a run directory"):
         cards_at(str(tmp_path / "none"), tmp_path, tmp_path)
+
+
+def test_some_cheats_that_earn_nothing_leave_the_part_unknown() -> None:
+    assert card(cheats_tried=1, cheats_left_out=72).unknown == card().unknown
+    assert "cheats" not in card(cheats_tried=73).unknown

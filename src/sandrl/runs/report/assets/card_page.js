@@ -27,7 +27,7 @@ function reasonOf(part, card, run) {
   if (part === 'oracle') return [failure || `No ${solution} was run. If there is none, write one.`, validate];
   if (part === 'nop') return [failure || (isTask ? 'An agent that does nothing was not run.' : 'No stub was judged.'), validate];
   if (part === 'flake') return [failure || `It takes several runs of the same agent${isCampaign ? '; a campaign of cheats has one' : ''}.`, isTask ? `${validate} --repeats 3` : validate];
-  if (part === 'cheats') return [isValidation ? 'A validation tries no cheats.' : failure || 'No cheat was scored.', redteam];
+  if (part === 'cheats') return [isValidation ? 'A validation tries no cheats.' : failure || (card.cheats_tried ? `Only ${plural(card.cheats_tried, isTask ? 'cheat' : 'exploit')} of more were tried.` : 'No cheat was scored.'), redteam];
   if (!isTask) return ['Only tasks have mutants.', ''];
   if (card.mutants && card.mutants.length) return [`None of ${plural(card.mutants.length, 'mutant')} has a reward.`, redteam];
   if (card.mutants) return ['The solution left nothing that could be changed.', ''];
