@@ -27,7 +27,10 @@ ln -s /var/tmp/.logs/verifier /logs/verifier 2>/dev/null ||
 === reward-fifo: makes the reward files pipes, with a survivor that answers those who read them
 advice: read only regular files, from a directory that was made anew
 mkdir -p /logs/verifier 2>/dev/null; rm -rf /logs/verifier/* 2>/dev/null
-mkfifo /logs/verifier/reward.txt /logs/verifier/reward.json 2>/dev/null || none "no pipe can be made there"
+for each in mkfifo "busybox mkfifo"; do
+    $each /logs/verifier/reward.txt /logs/verifier/reward.json 2>/dev/null && made=yes && break
+done
+[ "$made" ] || none "no pipe can be made there"
 survive 'while :; do [ -p /logs/verifier/reward.txt ] && echo 1 >/logs/verifier/reward.txt; nap; done'
 
 === reward-directory: makes the reward files directories that cannot be replaced
