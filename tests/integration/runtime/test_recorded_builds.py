@@ -113,16 +113,20 @@ def test_the_settings_of_the_user_are_there_and_leave_nothing_in_the_image(build
     manifest, _ = store.read(image.digest)
     document = json.loads(store.contents.blob(manifest.config.digest).read_bytes())
     assert "PIP_CONFIG_FILE" not in json.dumps(document["config"])
-    everything = b"".join(
-        path.read_bytes()
-        for path in load_settings().cache_dir.rglob("*")
-        if path.is_file() and path.stat().st_size < 1 << 20
-    )
+    everything = b"".join(map(_content, load_settings().cache_dir.rglob("*")))
     assert SECRET.encode() not in everything
     assert SECRET not in repr(build.events)
     build.address = "http://127.0.0.1:1"
     build(text, None, is_fresh=False)
     assert [each.condition for each in build.events if isinstance(each, BuildStep) and each.condition == "done"] == []
+
+
+def _content(path: Path) -> bytes:
+    # The layers of other images may have directories that are closed to everybody.
+    try:
+        return path.read_bytes() if path.is_file() and path.stat().st_size < 1 << 20 else b""
+    except PermissionError:
+        return b""
 
 
 def test_an_answer_that_breaks_off_is_not_kept(tmp_path: Path) -> None:
