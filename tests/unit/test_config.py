@@ -89,7 +89,7 @@ def values(name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
     elif kind is bool:
         found = st.booleans()
     elif kind is int:
-        found = st.integers(low, None if below is None else below - 1)
+        found = st.integers(low, min((each for each in (high, below and below - 1) if each is not None), default=None))
     elif kind is float:
         bounds = (SHORTEST_SECONDS, LONGEST_SECONDS) if name.endswith("_seconds") else (low, high)
         found = st.floats(*bounds, allow_nan=False, allow_infinity=False)
