@@ -47,7 +47,6 @@ from sandrl.settings import Settings
 from sandrl.trials.answers import Nothing, Oracle
 
 COMMAND = "problems validate"
-TASK_KIND = "task"
 TASK_REPEATS = 3
 """How often solutions of tasks run, and nothing does, unless said otherwise."""
 
@@ -118,7 +117,7 @@ class Validation:
     @property
     def task_cards(self) -> tuple[Card, ...]:
         """The cards of tasks."""
-        return tuple(card for card in self.cards.values() if card.kind == TASK_KIND)
+        return tuple(card for card in self.cards.values() if card.is_task)
 
     def counts(self) -> dict[str, dict[str, int]]:
         """How many references ended with each status, and how far their verdicts can be trusted."""
@@ -366,7 +365,7 @@ def _label(result: ScoredCompletion) -> str:
 
 
 def _stubs(card: Card) -> tuple[str, ...]:
-    if card.kind != TASK_KIND:
+    if not card.is_task:
         return card.stubs or ()
     # As much as the solution earns.
     return (NOTHING,) if card.nop and card.nop >= min(card.oracle or 1.0, 1.0) else ()

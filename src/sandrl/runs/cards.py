@@ -120,6 +120,10 @@ class Card(Stored):
     reached: tuple[Text, ...] | None = None
 
     @property
+    def is_task(self) -> bool:
+        return self.kind == "task"
+
+    @property
     def key(self) -> str:
         """Names the content, and where its verifiers ran if that is not where the task says."""
         return _key(self.digest, self.verifier)
@@ -165,7 +169,7 @@ class Card(Stored):
     @property
     def quality_under(self) -> dict[str, float | None]:
         """Its quality under each place of verifiers that a run may choose; empty if that changes nothing."""
-        if self.kind != "task" or self.verifier != VerifierPlace.TASK:
+        if not self.is_task or self.verifier != VerifierPlace.TASK:
             return {}
         return {place.value: self.under(place).quality for place in _RUN_PLACES}
 
@@ -174,7 +178,7 @@ class Card(Stored):
 
         The solution earns what it was seen to earn there, and is unknown if it was not tried.
         """
-        if setting == self.verifier or self.kind != "task":
+        if setting == self.verifier or not self.is_task:
             return self
         reward = self.oracle_under.get(setting)
         found: dict[str, object] = {
@@ -317,7 +321,8 @@ def _means_under(cards: Sequence[Card]) -> dict[str, float]:
     found = {}
     for place in _RUN_PLACES:
         known = [quality for each in cards if (quality := each.under(place).quality) is not None]
-        found[place.value] = sum(known) / len(known)
+        if known:
+            found[place.value] = sum(known) / len(known)
     return found
 
 

@@ -377,3 +377,10 @@ def test_cards_are_those_of_a_file_or_a_directory(tmp_path: Path) -> None:
 def test_some_cheats_that_earn_nothing_leave_the_part_unknown() -> None:
     assert card(cheats_tried=1, cheats_left_out=72).unknown == card().unknown
     assert "cheats" not in card(cheats_tried=73).unknown
+
+
+def test_a_setting_that_stops_the_only_cheat_of_a_small_campaign_leaves_nothing_known() -> None:
+    stopped = Cheat(name="shim", group="path", reward=1.0, stopped_by=("separate", "artifacts"))
+    alone = card(cheats_tried=1, cheats_left_out=72, cheats=(stopped,))
+    assert (alone.quality, alone.quality_under) == (0.0, {"separate": None, "artifacts": None})
+    assert CardSet.of([alone]).under == {}
