@@ -9,6 +9,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from sandrl.errors import InputError
 from sandrl.problems.tasks.task import Artifact, Task, TaskStep, Verifier, VerifierMode
@@ -57,9 +58,15 @@ class VerifierText:
 def text_of(task: Task, verifier: Verifier) -> VerifierText:
     """What the files of a verifier mention, as far as they are texts and can be read."""
     try:
-        return mentioned("\n".join(texts_of(task, verifier)))
+        return _mentioned_by(task, verifier)
     except InputError:
         return VerifierText()
+
+
+# Of the tasks that are under way: every trial asks, and every cheat.
+@lru_cache(maxsize=64)
+def _mentioned_by(task: Task, verifier: Verifier) -> VerifierText:
+    return mentioned("\n".join(texts_of(task, verifier)))
 
 
 def texts_of(task: Task, verifier: Verifier) -> Iterator[str]:
