@@ -8,6 +8,9 @@ import pytest
 
 from sandrl.runtime import daemon
 from sandrl.settings import load_settings
+from sandrl.viewer.export import write_export
+from sandrl.viewer.library import Library
+from sandrl.viewer.server import serving
 from tests.support.browser import launched
 
 
@@ -29,3 +32,21 @@ def own_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "state").mkdir(mode=0o700)
     monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("SANDRL_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def library(runs_dir: Path, tmp_path: Path) -> Iterator[Library]:
+    """The runs of a module's own `runs_dir`."""
+    with Library(runs_dir, None, tmp_path / "cache") as library:
+        yield library
+
+
+@pytest.fixture
+def live(library: Library) -> Iterator[str]:
+    with serving(library, 0) as viewer:
+        yield viewer.link
+
+
+@pytest.fixture
+def exported(library: Library, tmp_path: Path) -> Path:
+    return write_export(library, tmp_path / "site").index

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,7 @@ import pytest
 from sandrl.runs import RunReader, RunWriter
 from sandrl.runs.cards import Card, Cheat
 from sandrl.runs.report import write_report
-from sandrl.viewer.export import write_export
-from sandrl.viewer.library import Library, run_key
-from sandrl.viewer.server import serving
+from sandrl.viewer.library import run_key
 from tests.support.browser import expect, opened
 from tests.support.sample_runs import JOB
 from tests.support.viewed_runs import HOSTILE, LONG, write_cards
@@ -27,20 +24,8 @@ def run(tmp_path: Path, own_index: None) -> Path:
 
 
 @pytest.fixture
-def library(run: Path, tmp_path: Path) -> Iterator[Library]:
-    with Library(run.parent, None, tmp_path / "cache") as library:
-        yield library
-
-
-@pytest.fixture
-def live(library: Library) -> Iterator[str]:
-    with serving(library, 0) as viewer:
-        yield viewer.link
-
-
-@pytest.fixture
-def exported(library: Library, tmp_path: Path) -> Path:
-    return write_export(library, tmp_path / "site").index
+def runs_dir(run: Path) -> Path:
+    return run.parent
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,10 @@ import pytest
 
 from sandrl.runs import CheckRow, EvaluationRow, MetricsRow, ProblemCheck, ProblemRow, RunOutcome, RunWriter
 from sandrl.runs.comparison import Source, compare
-from sandrl.viewer.export import write_export
 from sandrl.viewer.library import Library
-from sandrl.viewer.server import serving
 from tests.support.browser import expect, opened
 from tests.support.sample_runs import JOB, failed, trajectory, write_run
-
-HOSTILE = "</script><img src=x onerror='window.owned = 1'>\u202e\x1b[2J"
+from tests.support.viewed_runs import HOSTILE
 
 
 @pytest.fixture
@@ -53,23 +49,6 @@ def runs_dir(tmp_path: Path, own_index: None) -> Path:
     ]
     write_run(runs_dir, [*cut_off, failed(3, "infrastructure", reward=None)], name="partly", command="reward")
     return runs_dir
-
-
-@pytest.fixture
-def library(runs_dir: Path, tmp_path: Path) -> Iterator[Library]:
-    with Library(runs_dir, None, tmp_path / "cache") as library:
-        yield library
-
-
-@pytest.fixture
-def live(library: Library) -> Iterator[str]:
-    with serving(library, 0) as viewer:
-        yield viewer.link
-
-
-@pytest.fixture
-def exported(library: Library, tmp_path: Path) -> Path:
-    return write_export(library, tmp_path / "site").index
 
 
 @pytest.fixture(params=["live", "exported"])
