@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.support.sample_runs import JOB, failed, trajectory, write_run
@@ -25,7 +26,7 @@ def problems(*names: str) -> dict[str, Problem]:
     return {name: problem(name) for name in names}
 
 
-def rows(passed: dict[str, tuple[int, int]], **fields: object) -> list[TrajectoryRow]:
+def rows(passed: dict[str, tuple[int, int]], **fields: Any) -> list[TrajectoryRow]:
     """Of each problem, completions that passed and others."""
     found: list[TrajectoryRow] = []
     for name, (good, of) in passed.items():
@@ -148,7 +149,7 @@ def test_a_profile_of_another_set_is_refused(tmp_path: Path) -> None:
 
 def test_a_range_that_leaves_nothing_says_why(tmp_path: Path) -> None:
     run = write_run(tmp_path, rows({"a": (0, 1), "b": (1, 1)}))
-    with pytest.raises(InputError, match="no problem is left by difficulty: .*1 pass less often, 1 pass more") as bad:
+    with pytest.raises(InputError, match=r"no problem is left by difficulty: .*1 pass less often, 1 pass more") as bad:
         chosen(profile(run, "0.1..0.9"), problems("a", "b"))
     assert "wider range" in (bad.value.hint or "")
     assert bad.value.fields == ("difficulty",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -93,7 +94,7 @@ def test_less_than_a_pass_has_the_problems_that_it_has_without_a_curriculum() ->
 
 def test_a_run_orders_later_passes_by_what_it_has_measured_itself() -> None:
     schedule = Schedule([Part(["a", "b", "c"])], curriculum=EASY, measures=True)
-    passed = {"a": [0.0, 1.0], "b": [0.0, 0.0], "c": [1.0, None]}
+    passed: dict[str, list[float | None]] = {"a": [0.0, 1.0], "b": [0.0, 0.0], "c": [1.0, None]}
     first = schedule.take(3)
     for name in first:
         schedule.note(name, passed[name])
@@ -108,7 +109,7 @@ def test_a_problem_outside_the_range_rests_longer_each_time() -> None:
         schedule.note(name, [float(name != "hard"), 0.0])
         if name == "hard":
             seen.append(number)
-    gaps = [after - before for before, after in zip(seen, seen[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(seen)]
     # One pass without it has two problems, and two such passes have four.
     assert gaps[:2] == [5, 7]
 
