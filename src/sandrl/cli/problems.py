@@ -182,7 +182,7 @@ def overlap(
     """List near duplicates within a set, or what an evaluation set has in common with a training set.
 
     Near duplicates have 80% of their runs of 3 words in common. A problem of the evaluation set is listed if half of
-    its words or more are in runs of 8 words that a training problem has, too.
+    its words or more are in runs of 8 words that a training problem also has.
     """
     from sandrl.problems import load_problems
     from sandrl.problems.overlap import contaminated, near_duplicates

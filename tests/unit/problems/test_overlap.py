@@ -99,7 +99,7 @@ def test_every_training_problem_that_has_it_is_named_the_closest_first() -> None
 def test_a_phrase_of_the_whole_set_is_no_overlap() -> None:
     phrase = "write a python function that takes a list of numbers and returns"
     train = set_of(*(f"{phrase} {words(2, seed)}" for seed in range(30)))
-    evaluation = set_of(f"{phrase} {words(2, 99)}", words(7, 1), "")
+    evaluation = set_of(f"{phrase} {words(4, 99)}", words(7, 1), "")
     assert contaminated(evaluation, train) == []
     few = dict(list(train.items())[:10])
     assert {each.task_id for each in contaminated(evaluation, few)} == {"p0"}
@@ -110,3 +110,8 @@ def test_scripts_without_blanks_count_by_character() -> None:
     assert pairs(contaminated({"e": set_of(prompt)["p0"]}, set_of(f"题目：{prompt}。"))) == [("e", "p0")]
     assert near_duplicates(set_of(prompt, prompt.replace("整数", "实数"))) == []
     assert pairs(near_duplicates(set_of(prompt, f"{prompt}。"))) == [("p1", "p0")]
+
+
+def test_a_short_prompt_says_too_little() -> None:
+    train = set_of("Write a function that returns whether a word has a letter twice.")
+    assert contaminated(set_of("Write a function that returns whether a word has a letter three times."), train) == []
