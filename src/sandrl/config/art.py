@@ -15,7 +15,17 @@ from pydantic import Field, model_validator
 from sandrl.config.episodes import EpisodesConfig, Steps
 from sandrl.config.fields import EPISODES, MODEL, OUTPUT, PROBLEMS, TRAINING, option
 from sandrl.config.model import Count, LearningRate, Seed
-from sandrl.config.parts import ROLLOUT_HELP, MaxTokens, Problems, QuestionPart, ReportTraining, Samples, check_groups
+from sandrl.config.parts import (
+    ROLLOUT_HELP,
+    DynamicSampling,
+    MaskTruncated,
+    MaxTokens,
+    Problems,
+    QuestionPart,
+    ReportTraining,
+    Samples,
+    check_groups,
+)
 from sandrl.config.words import TINY, EpisodeKind
 from sandrl.settings import ReportTo, Settings
 
@@ -103,6 +113,8 @@ class ArtTrainConfig(EpisodesConfig):
     batch_size: Count | None = option(
         None, "Episodes per step.", TRAINING, metavar="N", default="one group for each problem"
     )
+    dynamic_sampling: DynamicSampling = 0
+    mask_truncated: MaskTruncated = False
     learning_rate: LearningRate = option(1e-5, "Learning rate of the Adam optimizer.", TRAINING, metavar="RATE")
     lora: bool = option(
         True,
