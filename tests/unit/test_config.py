@@ -78,6 +78,8 @@ def values(name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
     found: st.SearchStrategy[Any]
     if name in ("runtime", "budget"):
         found = RUNTIMES if name == "runtime" else BUDGETS
+    elif name == "difficulty":
+        found = st.sampled_from(["0.1..0.9", "..0.5", "0.25..", "0..1"])
     elif get_origin(kind) is Literal:
         found = st.sampled_from(get_args(kind))
     elif get_origin(kind) is tuple:
@@ -139,7 +141,12 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
         if "cache" in chosen and not chosen["caching"]:
             chosen["cache"] = None
         if chosen.get("trajectories") is not None:
-            chosen["min_quality"] = None
+            chosen |= {"min_quality": None, "profile": None, "deduplicate": False, "dynamic_sampling": 0}
+        if "profile" in chosen:
+            if chosen["profile"] is None:
+                chosen["difficulty"] = chosen["curriculum"] = None
+            elif chosen["curriculum"] is None:
+                chosen["difficulty"] = chosen["difficulty"] or "0.1..0.9"
         if chosen.get("min_quality") is None and "cards" in chosen:
             chosen["cards"] = None
         if chosen.get("batch_size") is not None and not issubclass(model, EvalConfig):

@@ -24,6 +24,7 @@ from sandrl.config.parts import (
     QuestionPart,
     ReportTraining,
     Samples,
+    SchedulePart,
     check_groups,
 )
 from sandrl.config.words import TINY, EpisodeKind
@@ -80,7 +81,7 @@ def choose_backend(requested: ArtBackendKind, settings: Settings, *, can_train_h
     return BackendChoice(ArtBackendKind.EMBEDDED, "no key is set")
 
 
-class ArtTrainConfig(EpisodesConfig):
+class ArtTrainConfig(EpisodesConfig, SchedulePart):
     """`sandrl art train`, resolved."""
 
     short_help: ClassVar[str] = (
@@ -179,8 +180,9 @@ class ArtTrainConfig(EpisodesConfig):
 
     def _check_question(self) -> None:
         if self.trajectories is not None:
-            if self.min_quality is not None:
-                raise ValueError("min_quality: chooses problems, and the episodes are recorded; leave it out")
+            for name in ("min_quality", "dynamic_sampling", *SchedulePart.model_fields):
+                if getattr(self, name):
+                    raise ValueError(f"{name}: chooses problems, and the episodes are recorded; leave it out")
             for name in (each for each in QuestionPart.model_fields if each != "max_attempts"):
                 if getattr(self, name) != QuestionPart.model_fields[name].get_default(call_default_factory=True):
                     raise ValueError(f"{name}: recorded episodes are not asked again; leave it out")

@@ -41,6 +41,7 @@ from sandrl.config.parts import (
     RunPart,
     Samples,
     SandboxesPart,
+    SchedulePart,
     ShowTests,
     SkipBadRows,
     Tools,
@@ -53,7 +54,7 @@ TOOL_CALLS, TASK_TOOL_CALLS = 4, 20
 """The default number of tool calls in an episode, and in one on a task."""
 
 
-class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, LockPart, QualityPart):
+class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, LockPart, QualityPart, SchedulePart):
     """`sandrl grpo` and `sandrl unsloth`, resolved."""
 
     short_help: ClassVar[str] = (

@@ -19,13 +19,14 @@ import random
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 from sandrl.errors import InputError
 from sandrl.problems.loading import Reading, load_problems
 from sandrl.problems.problem import Problem
 from sandrl.problems.quality import QualityFilter
+from sandrl.problems.schedule import Part
 from sandrl.problems.sources import TEST, TRAIN, named_set
 from sandrl.problems.store import joined, select
 from sandrl.syntax import parse
@@ -49,6 +50,12 @@ class Splits:
     duplicates: int = 0
     quality: QualityFilter | None = None
     notes: tuple[str, ...] = ()
+    rates: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The training problems by source, for a schedule."""
+        return (Part(tuple(self.train)),)
 
     @property
     def remark(self) -> str | None:

@@ -18,6 +18,7 @@ from sandrl.events import Emit
 from sandrl.models import libraries
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.quality import QualityFilter
+from sandrl.problems.schedule import Schedule, has_own_order, schedule_of
 from sandrl.problems.splits import Splits
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rollouts.episodes import has_tasks
@@ -78,6 +79,14 @@ class Context:
     def plays_tasks(self) -> bool:
         """Whether the policy works on tasks with tools."""
         return self.config.rollout == "tools" and has_tasks(self.sets.all.values())
+
+    def schedule(self, *, always: bool = False) -> Schedule | None:
+        """The order of the training problems; None if the trainer's own is as good, unless it is wanted `always`."""
+        config, sets = self.config, self.sets
+        if not always and not has_own_order(config, sets.parts):
+            return None
+        length = config.steps * config.groups
+        return schedule_of(config, sets.parts, rates=sets.rates, seed=config.seed, length=length)
 
     @property
     def most_calls(self) -> int:

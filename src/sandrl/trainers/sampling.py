@@ -12,18 +12,18 @@ are masked: neither a KL term nor an entropy term sees them, and they do not cou
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sandrl.events.results import ScoredCompletion
 from sandrl.files import write_whole
 from sandrl.models import libraries
 from sandrl.problems.schedule import Schedule, ScheduleState
+from sandrl.runs.metrics import GENERATED_GROUPS, MISSING_GROUPS, REPLACED_GROUPS, TRUNCATED
 from sandrl.runs.processes import Processes
-
-GENERATED, REPLACED, MISSING = "groups/generated", "groups/replaced", "groups/missing"
-TRUNCATED = "train/truncated"
 
 _STATE = "schedule.json"
 _TRAIN = "train"
@@ -65,7 +65,9 @@ def grouping_trainer(trainer: Any, groups: Groups) -> Any:
         # The rows of the round at hand, the rewards of the batch, and the places of its groups without a gradient.
         _rows: list[dict[str, Any]]
         _rewards: Any = None
-        _missing: Sequence[int] = ()
+        _missing: list[int]
+        environments: Any
+        _batch_environments: Any
 
         def _next_rows(self) -> ScheduledRows:
             """The rows of the next batch that is generated; each call is another batch."""
@@ -82,10 +84,11 @@ def grouping_trainer(trainer: Any, groups: Groups) -> Any:
 
         def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
             if not self.model.training:
-                return super()._generate_and_score_completions(inputs)
+                evaluated: dict[str, Any] = super()._generate_and_score_completions(inputs)
+                return evaluated
             is_given = schedule is None or isinstance(inputs, ScheduledRows)
-            self._rows, self._rewards, self._missing = inputs if is_given else self._next_rows(), None, ()
-            output = super()._generate_and_score_completions(self._rows)
+            self._rows, self._rewards, self._missing = inputs if is_given else self._next_rows(), None, []
+            output: dict[str, Any] = super()._generate_and_score_completions(self._rows)
             self._rewards = None
             if self.mask_truncated_completions:
                 self._count(TRUNCATED, self._total(output["completion_mask"].sum(dim=1) == 0))
@@ -96,7 +99,9 @@ def grouping_trainer(trainer: Any, groups: Groups) -> Any:
             places = {place * size + number for place in self._missing for number in range(size)}
             kept = [place not in places for place in range(len(output["completion_mask"]) * processes.count)]
             mask = torch.tensor(self._own_part(kept), device=self.accelerator.device).unsqueeze(1)
-            masks = {name: output[name] * mask for name in ("completion_mask", "tool_mask") if name in output}
+            masks: dict[str, Any] = {
+                name: output[name] * mask for name in ("completion_mask", "tool_mask") if name in output
+            }
             tokens = math.prod(masks.values())
             return {**output, **masks, "num_items_in_batch": self._total(tokens)}
 
@@ -108,7 +113,8 @@ def grouping_trainer(trainer: Any, groups: Groups) -> Any:
 
         def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
             if not groups.dynamic_sampling or not self.model.training:
-                return super()._generate(prompts)
+                generated: tuple[Any, ...] = super()._generate(prompts)
+                return generated
             assert schedule is not None, "it gives the further problems"
             logged = {name: len(values) for name, values in self._metrics[_TRAIN].items()}
             inputs = self._rows
@@ -133,9 +139,9 @@ def grouping_trainer(trainer: Any, groups: Groups) -> Any:
                 for group in found:
                     if wanted and self._has_gradient(group):
                         batch[wanted.pop(0)] = group
-            self._count(GENERATED, sum(sizes))
-            self._count(REPLACED, first - len(wanted))
-            self._count(MISSING, len(wanted))
+            self._count(GENERATED_GROUPS, sum(sizes))
+            self._count(REPLACED_GROUPS, first - len(wanted))
+            self._count(MISSING_GROUPS, len(wanted))
             _put_together(self._metrics[_TRAIN], logged, sizes)
             self._rows, self._missing = inputs, wanted
             self._rewards = torch.cat([group.rewards for group in batch])
@@ -160,6 +166,7 @@ def grouping_trainer(trainer: Any, groups: Groups) -> Any:
             if self.environments:
                 # The episodes of the last round are over and judged.
                 self.environments = self.environments[: len(rows)]
+                self._batch_environments = self._batch_environments[: len(rows)]
                 for environment, row in zip(self.environments, rows, strict=True):
                     environment.reset(**row)
             return self._round(rows, [row["prompt"] for row in rows])[0]
@@ -191,6 +198,20 @@ def grouping_trainer(trainer: Any, groups: Groups) -> Any:
                 schedule.restore(ScheduleState.model_validate_json(content))
 
     return GroupingTrainer
+
+
+def note_all(schedule: Schedule, completions: Iterable[ScoredCompletion]) -> None:
+    """Tells a schedule which completions of a step passed."""
+    passed: defaultdict[str, list[float | None]] = defaultdict(list)
+    for each in completions:
+        passed[each.task_id].append(None if each.reward is None else float(each.is_pass))
+    for task_id, group in passed.items():
+        schedule.note(task_id, group)
+
+
+def passes_of(schedule: Schedule, problems: int) -> float:
+    """How often a schedule has gone through its problems, on average."""
+    return sum(part.taken for part in schedule.state.parts) / problems
 
 
 def _put_together(metrics: dict[str, list[float]], logged: Mapping[str, int], sizes: Sequence[int]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import StringIO
 from itertools import islice
 from pathlib import Path
@@ -26,6 +26,7 @@ from sandrl.problems import Problem, load_problems
 from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.quality import QualityFilter
+from sandrl.problems.schedule import Part, Schedule, schedule_of
 from sandrl.problems.splits import training_split
 from sandrl.rollouts.episodes import EpisodeOptions, is_mixed
 from sandrl.rollouts.tools import HAS_MIXED_TOOLS, TOOL_SCHEMAS
@@ -81,6 +82,13 @@ class CheckResult:
     notes: tuple[str, ...]
     prompting: Prompting
     quality: QualityFilter | None = None
+    rates: Mapping[str, float] = field(default_factory=dict)
+
+    def schedule(self) -> Schedule:
+        """The order in which the problems are taken: without options their own."""
+        config = self.config
+        parts = (Part(tuple(problem.task_id for problem in self.problems)),)
+        return schedule_of(config, parts, rates=self.rates, length=config.steps * config.groups)
 
     @property
     def digest(self) -> str:
