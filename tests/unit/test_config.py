@@ -152,7 +152,7 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
         if chosen.get("batch_size") is not None and not issubclass(model, EvalConfig):
             chosen["batch_size"] = chosen["samples"] * max(1, chosen["batch_size"] // chosen["samples"])
         if "eval_every" in chosen and not chosen["eval_problems"]:
-            chosen["eval_every"] = chosen["eval_set"] = None
+            chosen |= {"eval_every": None, "eval_set": None, "decontaminate": False}
         if "vllm_server_url" in chosen:
             is_served = chosen["vllm"] == "server"
             chosen["vllm_server_url"] = "http://localhost:8000" if is_served else None

@@ -103,6 +103,9 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, L
         metavar="SET|FILE",
         values="problem_sets",
     )
+    decontaminate: bool = option(
+        False, "Leave out training problems that have long runs of words in common with evaluation problems.", PROBLEMS
+    )
     eval_every: Count | None = option(
         None, "Also evaluate after every N steps.", TRAINING, metavar="N", default="only before and after training"
     )
@@ -193,8 +196,8 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, L
                 raise ValueError("vllm_server_url: requires vllm = server; set vllm, or leave vllm_server_url out")
             check_address(self.vllm_server_url, "vllm_server_url", hint="for example http://localhost:8000")
             refuse_password(self.vllm_server_url, "vllm_server_url")
-        for name in ("eval_every", "eval_set"):
-            if getattr(self, name) is not None and not self.eval_problems:
+        for name in ("eval_every", "eval_set", "decontaminate"):
+            if getattr(self, name) and not self.eval_problems:
                 raise ValueError(f"{name}: has no effect with eval_problems = 0; leave one of them out")
         return self
 

@@ -1,8 +1,8 @@
 """The order in which a training takes its problems, and what is known of them so far.
 
-Engines take the problems of each step from here and tell what their groups earned. The state is a value that can be
-stored, so a resumed run continues at the same problem. An order is a function of the seed, the pass and the pass rates
-that were known when the pass began, so neither the number of processes nor the time of an answer changes it.
+Engines take the problems of each step from here, and note what became of their completions. The state is a value that
+can be stored, so a resumed run continues at the same problem. An order is a function of the seed, the pass and the pass
+rates that were known when the pass began, so neither the number of processes nor the time of an answer changes it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,13 @@ class Part:
 
     names: Sequence[str]
     weight: float = 1.0
+    source: str = ""
+
+
+def counts_of(parts: Sequence[Part]) -> str:
+    """How many problems each source of a mixture has, as the end of a line; empty for one source."""
+    counts = ", ".join(f"{len(part.names)} of {part.source}" for part in parts)
+    return f" ({counts})" if len(parts) > 1 else ""
 
 
 class PartState(BaseModel):
@@ -132,7 +139,7 @@ class Schedule:
         return names
 
     def note(self, task_id: str, passed: Sequence[float | None]) -> None:
-        """Tells which completions of a problem passed (1.0, else 0.0); None stands for one without a reward."""
+        """Learns which completions of a problem passed (1.0, else 0.0); None stands for one without a reward."""
         known = [each for each in passed if each is not None]
         if self._measures and known:
             for source in self._sources:

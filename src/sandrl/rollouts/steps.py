@@ -20,6 +20,7 @@ from sandrl.judge.judge import Judge
 from sandrl.models.client import Stopped
 from sandrl.models.protocol import Player
 from sandrl.problems import Problem
+from sandrl.problems.problem_records import KeptProblems
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
 from sandrl.rollouts.results import PlayedStep, episode_row, result_of
 from sandrl.rollouts.shared_job import SharedJob
@@ -27,7 +28,6 @@ from sandrl.runs import RunWriter
 from sandrl.sandboxes import Interrupt, Job, Level, step_tag
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.options import ScoreOptions
-from sandrl.scoring.problem_records import KeptProblems
 from sandrl.scoring.records import Place, opinion_row
 from sandrl.scoring.summary import raise_for_rewards
 

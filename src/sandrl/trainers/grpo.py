@@ -19,6 +19,7 @@ from sandrl.models import libraries
 from sandrl.models.generation import chosen_settings, sampling_facts, settings_of
 from sandrl.models.places import ModelPlace
 from sandrl.problems.loading import reading_of
+from sandrl.problems.mixture import sources_of
 from sandrl.problems.prompting import Prompting
 from sandrl.rewards import ScoreOptions, VerdictCache
 from sandrl.rewards.function import FunctionOptions, step_opinions
@@ -114,7 +115,7 @@ def run_grpo(
         if sets.remark is not None:
             told(Warned(sets.remark))
         if sets.quality is not None:
-            sets.quality.tell(config.problems, told)
+            sets.quality.tell(next(iter(sources_of(config.problems))), told)
         place = _policy(context)
         own = settings_of(base_of(place))
         context = replace(context, own_settings=own)
@@ -133,6 +134,7 @@ def run_grpo(
             },
             resume=request.resume,
             quality=sets.quality,
+            profile=sets.profile,
         )
         return run_training(
             TrlEngine(context, arguments, place),

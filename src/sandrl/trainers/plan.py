@@ -16,6 +16,7 @@ from sandrl.config.words import TINY
 from sandrl.errors import MissingExtraError, ServiceError, UsageError
 from sandrl.events import Emit
 from sandrl.models import libraries
+from sandrl.problems.profile import Profile
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.quality import QualityFilter
 from sandrl.problems.schedule import Schedule, has_own_order, schedule_of
@@ -54,7 +55,11 @@ class GrpoRequest:
     def splits(self, settings: Settings) -> Splits:
         if self.sets is not None:
             return self.sets
-        return splits_of(self.config, QualityFilter.of(self.config, settings, resume=self.resume))
+        return splits_of(
+            self.config,
+            QualityFilter.of(self.config, settings, resume=self.resume),
+            Profile.of(self.config, settings, resume=self.resume),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +90,8 @@ class Context:
         config, sets = self.config, self.sets
         if not always and not has_own_order(config, sets.parts):
             return None
-        length = config.steps * config.groups
-        return schedule_of(config, sets.parts, rates=sets.rates, seed=config.seed, length=length)
+        rates = None if sets.profile is None else sets.profile.rates
+        return schedule_of(config, sets.parts, rates=rates, seed=config.seed, length=config.steps * config.groups)
 
     @property
     def most_calls(self) -> int:

@@ -109,6 +109,7 @@ def run_art(
             facts={TOOL_SCHEMAS: [dict(tool) for tool in checked.tools]},
             resume=request.resume,
             quality=checked.quality,
+            profile=checked.profile,
         )
         return run_training(
             ArtEngine(checked, settings, service, interrupt, emit),
