@@ -72,9 +72,11 @@ def test_no_group_with_equal_rewards_reaches_the_optimizer(train_here: TrainHere
     was_replaced = False
     for step, (given, metrics) in enumerate(zip(passes, reader.metrics().rows, strict=True)):
         # The rewards are binary: an advantage of 0 would be one of a group whose rewards are equal.
-        assert all(bool(tokens) == bool(advantage) for tokens, advantage in zip(given.tokens, given.advantages, strict=True))
+        assert all(
+            bool(tokens) == bool(advantage) for tokens, advantage in zip(given.tokens, given.advantages, strict=True)
+        )
         assert given.items == sum(given.tokens)
-        sampled = Counter(row.completion for row in rows if row.step == step)
+        sampled = Counter(str(row.completion) for row in rows if row.step == step)
         assert not Counter(given.texts) - sampled
         groups = {row.task_id for row in rows if row.step == step}
         generated, replaced, missing = (
@@ -131,12 +133,16 @@ def test_episodes_with_tools_are_replaced_too(train_here: TrainHere, passes: lis
     run = train_here(**{**SMALL, "steps": 2}, rollout="tools", dynamic_sampling=1)
     reader = RunReader(run)
     rows = reader.metrics().rows
-    assert sum(row.metrics[REPLACED_GROUPS] or 0 for row in rows) + sum(row.metrics[MISSING_GROUPS] or 0 for row in rows)
+    assert sum(row.metrics[REPLACED_GROUPS] or 0 for row in rows) + sum(
+        row.metrics[MISSING_GROUPS] or 0 for row in rows
+    )
     episodes = reader.trajectories().rows
     assert all(row.messages and row.episode is not None for row in episodes)
     for step, (given, metrics) in enumerate(zip(passes, rows, strict=True)):
-        assert all(bool(tokens) == bool(advantage) for tokens, advantage in zip(given.tokens, given.advantages, strict=True))
-        calls = [row.episode.tool_calls for row in episodes if row.step == step and row.episode is not None]
+        assert all(
+            bool(tokens) == bool(advantage) for tokens, advantage in zip(given.tokens, given.advantages, strict=True)
+        )
+        calls = [int(str(row.episode["tool_calls"])) for row in episodes if row.step == step and row.episode]
         assert metrics.metrics["tools/call_frequency"] == pytest.approx(sum(calls) / len(calls))
 
 

@@ -99,7 +99,9 @@ def reward_call_line(event: events.RewardCallFinished, runtime: str) -> str:
 def step_cells(event: events.StepFinished, columns: Columns) -> tuple[str, ...]:
     """A step in the words of the table, one for each header."""
     metrics = event.metrics
-    flat = f"{number_cell(metrics, 'reward/zero_variance_groups', '.0f')}/{number_cell(metrics, 'reward/groups', '.0f')}"
+    flat = (
+        f"{number_cell(metrics, 'reward/zero_variance_groups', '.0f')}/{number_cell(metrics, 'reward/groups', '.0f')}"
+    )
     missing = metrics.get(MISSING_GROUPS)
     return (
         f"{event.step + 1}/{event.steps}",

@@ -20,8 +20,8 @@ from sandrl.runs.overview import BestCheckpoint, best_checkpoint
 from sandrl.runs.recorder import EventCounts
 from sandrl.runs.summary import FinishedCompletion, Values, named, pass_at
 from sandrl.trainers.checkpoints import Checkpoint, mark_whole, remove_old
+from sandrl.trainers.order import note_all, passes_of
 from sandrl.trainers.plan import Context
-from sandrl.trainers.sampling import note_all, passes_of
 from sandrl.trainers.training import Training
 
 # The trainer's metrics that are kept under their own names; its rewards are not, ours know their completions.

@@ -12,20 +12,18 @@ are masked: neither a KL term nor an entropy term sees them, and they do not cou
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sandrl.events.results import ScoredCompletion
 from sandrl.files import write_whole
 from sandrl.models import libraries
 from sandrl.problems.schedule import Schedule, ScheduleState
 from sandrl.runs.metrics import GENERATED_GROUPS, MISSING_GROUPS, REPLACED_GROUPS, TRUNCATED
 from sandrl.runs.processes import Processes
+from sandrl.trainers.order import SCHEDULE
 
-_STATE = "schedule.json"
 _TRAIN = "train"
 
 
@@ -189,29 +187,15 @@ def grouping_trainer(trainer: Any, groups: Groups) -> Any:
         def _save_rng_state(self, output_dir: str) -> None:
             super()._save_rng_state(output_dir)
             if schedule is not None and processes.is_first:
-                write_whole(Path(output_dir) / _STATE, schedule.state.model_dump_json().encode())
+                write_whole(Path(output_dir) / SCHEDULE, schedule.state.model_dump_json().encode())
 
         def _load_rng_state(self, checkpoint: str | None) -> None:
             super()._load_rng_state(checkpoint)
             if schedule is not None and checkpoint is not None:
-                content = (Path(checkpoint) / _STATE).read_bytes()
+                content = (Path(checkpoint) / SCHEDULE).read_bytes()
                 schedule.restore(ScheduleState.model_validate_json(content))
 
     return GroupingTrainer
-
-
-def note_all(schedule: Schedule, completions: Iterable[ScoredCompletion]) -> None:
-    """Tells a schedule which completions of a step passed."""
-    passed: defaultdict[str, list[float | None]] = defaultdict(list)
-    for each in completions:
-        passed[each.task_id].append(None if each.reward is None else float(each.is_pass))
-    for task_id, group in passed.items():
-        schedule.note(task_id, group)
-
-
-def passes_of(schedule: Schedule, problems: int) -> float:
-    """How often a schedule has gone through its problems, on average."""
-    return sum(part.taken for part in schedule.state.parts) / problems
 
 
 def _put_together(metrics: dict[str, list[float]], logged: Mapping[str, int], sizes: Sequence[int]) -> None:
