@@ -18,6 +18,8 @@ from tests.art.training import PROBLEMS, Uneven, reference
 from tests.support.scripted_model import Answer, Question, Says, ScriptedModel
 from tests.support.tinker_server.process import TinkerServer
 
+pytestmark = pytest.mark.timeout(600)
+
 NAMES = tuple(PROBLEMS)[:8]
 EASY = (NAMES[0], NAMES[1], NAMES[4])
 
