@@ -141,7 +141,7 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
         if "cache" in chosen and not chosen["caching"]:
             chosen["cache"] = None
         if chosen.get("trajectories") is not None:
-            chosen |= {"min_quality": None, "profile": None, "deduplicate": False}
+            chosen |= {"min_quality": None, "profile": None, "deduplicate": False, "dynamic_sampling": 0}
         if "profile" in chosen:
             if chosen["profile"] is None:
                 chosen["difficulty"] = chosen["curriculum"] = None

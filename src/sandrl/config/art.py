@@ -17,6 +17,8 @@ from sandrl.config.fields import EPISODES, MODEL, OUTPUT, PROBLEMS, TRAINING, op
 from sandrl.config.model import Count, LearningRate, Seed
 from sandrl.config.parts import (
     ROLLOUT_HELP,
+    DynamicSampling,
+    MaskTruncated,
     MaxTokens,
     Problems,
     QuestionPart,
@@ -112,6 +114,8 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
     batch_size: Count | None = option(
         None, "Episodes per step.", TRAINING, metavar="N", default="one group for each problem"
     )
+    dynamic_sampling: DynamicSampling = 0
+    mask_truncated: MaskTruncated = False
     learning_rate: LearningRate = option(1e-5, "Learning rate of the Adam optimizer.", TRAINING, metavar="RATE")
     lora: bool = option(
         True,
@@ -176,7 +180,7 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
 
     def _check_question(self) -> None:
         if self.trajectories is not None:
-            for name in ("min_quality", *SchedulePart.model_fields):
+            for name in ("min_quality", "dynamic_sampling", *SchedulePart.model_fields):
                 if getattr(self, name):
                     raise ValueError(f"{name}: chooses problems, and the episodes are recorded; leave it out")
             for name in (each for each in QuestionPart.model_fields if each != "max_attempts"):

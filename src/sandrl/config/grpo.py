@@ -31,8 +31,10 @@ from sandrl.config.parts import (
     PROBLEMS_HELP,
     TOOL_CALLS_HELP,
     CachePart,
+    DynamicSampling,
     LockPart,
     MappingPart,
+    MaskTruncated,
     QualityPart,
     QuestionPart,
     ReportTraining,
@@ -122,6 +124,8 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, L
         metavar="N",
         default="128 for `tiny`, else 32; fewer if the set is small",
     )
+    dynamic_sampling: DynamicSampling = 0
+    mask_truncated: MaskTruncated = False
     learning_rate: Annotated[float, Field(ge=0, le=9e18, allow_inf_nan=False)] = option(
         1e-6, "Learning rate of the AdamW optimizer.", TRAINING, metavar="RATE", default="4e-4 for `tiny`, else 1e-6"
     )

@@ -112,6 +112,18 @@ Samples: TypeAlias = Annotated[
     Field(ge=2, lt=2**63),
     Option("Completions (or episodes) per problem in a step: the size of a group.", TRAINING, metavar="N"),
 ]
+DynamicSampling: TypeAlias = Annotated[
+    Tries,
+    Option(
+        "Replace groups with equal rewards by groups of further problems, at most N times as many as a step has groups;"
+        " 0: keep them.",
+        TRAINING,
+        metavar="N",
+    ),
+]
+MaskTruncated: TypeAlias = Annotated[
+    bool, Option("Take no gradient from completions that were cut off at the token limit.", TRAINING)
+]
 MaxTokens: TypeAlias = Annotated[Count, Option("Maximum length of a completion, in tokens.", GENERATION, metavar="N")]
 TOOL_CALLS_HELP = "Maximum number of tool calls in an episode."
 ReportTraining: TypeAlias = Annotated[

@@ -78,14 +78,20 @@ class StepPlayer:
         samples: int,
         model: Player,
         *,
+        first: int = 0,
         on_end: Callable[[Episode], None] | None = None,
     ) -> PlayedStep:
+        """Plays episodes of problems; those of a step that are played together before have the numbers below `first`.
+
+        Raises:
+            SandrlError: What no episode can go on with, such as refused credentials, or a reward policy that failed.
+        """
         pairs = [(problem, sample) for problem in problems for sample in range(1, samples + 1)]
         episodes = [
             new_episode(number, f"step-{step}/{number}/{problem.task_id}#{sample}", problem, self._options)
-            for number, (problem, sample) in enumerate(pairs)
+            for number, (problem, sample) in enumerate(pairs, first)
         ]
-        return self.play_episodes(episodes, model, step=step, on_end=on_end)
+        return self.play_episodes(episodes, model, step=step, known=first, on_end=on_end)
 
     def play_episodes(
         self,

@@ -178,13 +178,16 @@ class TrlEngine:
             raise InputError(message, path=checkpoints, hint=hint, fields=("output_dir",))
         training.count_from(0 if begin is None else begin.step)
         job = training.own_job()
-        recorder = self._recorder = Recorder(context, training, checkpoints, begin=begin)
+        schedule = context.schedule(always=config.dynamic_sampling > 0)
+        recorder = self._recorder = Recorder(context, training, checkpoints, begin=begin, schedule=schedule)
         reward = TrainingReward(replace(context, emit=training.tell), _scoring(context, job), job=job, session=session)
         make_environment = None
         if config.rollout == "tools":
             _check_memory(context, self._arguments, job)
             make_environment = _environments(context, job, training)
-        trainer = self._trainer = make_trainer(context, self._arguments, self._place, reward, make_environment)
+        trainer = self._trainer = make_trainer(
+            context, self._arguments, self._place, reward, make_environment, schedule
+        )
         evaluator = Evaluator(trainer, context, training, recorder)
         trainer.add_callback(training_callback(context, training, recorder, evaluator))
         training.emit(

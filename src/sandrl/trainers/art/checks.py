@@ -39,6 +39,7 @@ from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
 from sandrl.trainers.art.groups import Group, groups_of_rows
 from sandrl.trainers.art.service import TINY_RENDERER, check_base_model, check_renderer, check_tinker, tinker_address
+from sandrl.trainers.batches import no_further_problems
 from sandrl.trainers.tinker.embedded import embedded_model
 from sandrl.trainers.tinker.options import EXTRA
 
@@ -228,6 +229,8 @@ def _problems(
             hint=f"use `{name}` {fits * len(found.problems)}",
             fields=(name,),
         )
+    if config.dynamic_sampling and len(found.problems) == config.groups:
+        raise no_further_problems(config.groups, config.episodes_per_step)
     return found
 
 
