@@ -133,7 +133,13 @@ def test_a_profile_filters_the_training_problems_and_not_the_evaluation(tmp_path
 
 def test_a_run_of_less_than_a_pass_says_that_its_own_profile_has_no_effect(tmp_path: Path) -> None:
     source = write(tmp_path / "a.jsonl", "a", 50)
-    given = {"problems": source, "profile": "this", "curriculum": "easy-first", "batch_size": 8, "samples": 2}
+    given: dict[str, Any] = {
+        "problems": source,
+        "profile": "this",
+        "curriculum": "easy-first",
+        "batch_size": 8,
+        "samples": 2,
+    }
     short = resolve({**given, "steps": 10, "eval_problems": 0})
     assert splits_of(short).remark == (
         "profile this has no effect: the run takes 40 problems, and the first pass has 50"
