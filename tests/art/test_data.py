@@ -13,7 +13,7 @@ from sandrl.runs import RunReader
 from sandrl.runs.index import find_run
 from sandrl.trainers.art.plan import make_request, plan_of
 from tests.art.test_art_train import Training
-from tests.art.training import PROBLEMS, Uneven
+from tests.art.training import PROBLEMS, RENDERER, Uneven
 from tests.support.sample_runs import failed, trajectory, write_run
 from tests.support.scripted_model import ScriptedModel
 from tests.support.tinker_server.process import TinkerServer
@@ -54,11 +54,12 @@ def test_episodes_are_played_on_a_mixture_in_the_order_of_a_curriculum(training:
             "profile": str(profile),
             "difficulty": "0.1..0.9",
             "curriculum": "easy-first",
+            "backend": "tinker",
+            "base_model": str(training.server.model),
+            "renderer": RENDERER,
         }
         settings = training.settings
-        plan = plan_of(
-            make_request({"backend": "tinker", **given, "base_model": str(training.server.model)}, settings), settings
-        )
+        plan = plan_of(make_request(given, settings), settings)
         assert [(part.source, len(part.names)) for part in plan.parts] == [(many, 3), (few, 3)]
         assert any("6 of 8 training problems have a pass rate in 0.1..0.9" in note for note in plan.notes)
         run = training.run(**given, steps=2)
