@@ -34,6 +34,7 @@ from sandrl.config.scoring import OF_SANDBOXES, RewardConfig
 from sandrl.config.serve import ServeConfig
 from sandrl.config.tinker import TinkerServeConfig
 from sandrl.config.toml import read_toml, to_toml
+from sandrl.config.words import Overlap
 from sandrl.errors import InputError, UsageError
 
 MODELS = list(dict.fromkeys(CONFIGS.values()))
@@ -116,6 +117,8 @@ def ask_possibly(model: type[Config], chosen: dict[str, Any]) -> None:
         chosen["few_shot_from"] = None
     if model is GrpoConfig:
         chosen |= {"extra_body": {}, "max_attempts": 1, "stop": chosen["stop"] if chosen["vllm"] else ()}
+        if has_tools or (chosen["overlap"] is Overlap.ANSWERS and chosen["vllm"]):
+            chosen["overlap"] = Overlap.NONE
     if model is EvalConfig:
         if not chosen["temperature"]:
             chosen |= dict.fromkeys(("top_p", "top_k", "min_p"))

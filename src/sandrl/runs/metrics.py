@@ -195,6 +195,12 @@ TRAINER_METRICS = (
     Metric("tools/{statistic}", Unit.NUMBER, "tool calls per episode, and the share that failed, as TRL logs them"),
     Metric("step_seconds", Unit.SECONDS, "wall time of the step"),
     Metric("reward_seconds", Unit.SECONDS, "of that, time spent waiting for rewards"),
+    Metric(
+        "idle/trainer_share",
+        Unit.SHARE,
+        "share of the step in which the trainer waited for rewards, or ART's trainer for episodes",
+    ),
+    Metric("idle/sandbox_share", Unit.SHARE, "share of the step in which no command was under way in a sandbox"),
 )
 
 HELD_OUT_METRICS = (

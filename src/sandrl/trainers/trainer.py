@@ -20,6 +20,7 @@ from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, TASK_INSTRUC
 from sandrl.sandboxes import Level
 from sandrl.trainers.episodes import Environment, episode_trainer
 from sandrl.trainers.evaluation import Evaluator, evaluation_datasets
+from sandrl.trainers.overlap import overlapped_trainer
 from sandrl.trainers.plan import Context
 from sandrl.trainers.recording import Recorder
 from sandrl.trainers.rewarding import (
@@ -56,13 +57,14 @@ def make_trainer(
     try:
         with place.kept_offline():
             policy = context.loader.policy(place.name, config)
-            resumable = resumable_trainer(trl.GRPOTrainer)
+            rows = _rows(sets.train, context)
+            resumable = overlapped_trainer(resumable_trainer(trl.GRPOTrainer), reward, rows, config.overlap)
             trainer = (resumable if make_environment is None else episode_trainer(resumable))(
                 model=policy.model,
                 processing_class=policy.tokenizer,
                 reward_funcs=WithoutPadding(reward, REWARD),
                 args=arguments,
-                train_dataset=libraries.load("datasets").Dataset.from_list(_rows(sets.train, context)),
+                train_dataset=libraries.load("datasets").Dataset.from_list(rows),
                 eval_dataset=evaluation,
                 peft_config=policy.peft_config,
                 environment_factory=make_environment,
@@ -165,8 +167,12 @@ class EpochOrder:
         return self._length
 
     def __iter__(self) -> Iterator[int]:
+        return self.of(self._epoch())
+
+    def of(self, epoch: int) -> Iterator[int]:
+        """The order of the epoch with this number."""
         sampler = self._make()
-        for _ in range(self._epoch()):
+        for _ in range(epoch):
             # An iteration draws its permutation when it is asked for the first index.
             next(iter(sampler), None)
         return iter(sampler)
