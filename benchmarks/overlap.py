@@ -1,6 +1,6 @@
 """Measures how long trainer and sandboxes wait for each other, with and without `--overlap`.
 
-`python -m benchmarks.overlap` trains the tiny policy on problems whose checks wait (`--seconds`), as programs do that
+`python -m benchmarks.overlap` trains the tiny policy on problems whose setup waits (`--seconds`), as programs do that
 take a while, once for each value of the option, with one seed. It prints for each step, and on average, the seconds of
 the step, the seconds in which the trainer waited for rewards, and the shares in which trainer and sandboxes were idle.
 The first steps load what later ones find loaded, and are left out of the averages.
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--completions", type=int, default=32, help="completions per step")
     parser.add_argument("--concurrency", type=int, default=16, help="completions that are judged at once")
-    parser.add_argument("--seconds", type=float, default=0.5, help="how long the checks of a completion wait")
+    parser.add_argument("--seconds", type=float, default=0.5, help="how long the setup of each completion waits")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--overlap", nargs="+", choices=[*Overlap], default=[*Overlap])
     arguments = parser.parse_args()
@@ -63,12 +63,17 @@ def averages(rows: Sequence[Values]) -> Values:
 
 
 def write_problems(path: Path, seconds: float) -> None:
-    """The tiny policy's problems with checks that wait."""
+    """The tiny policy's problems with a setup that waits."""
     rows = []
     for task in tiny.tasks("train"):
         problem = task.to_problem()
-        tests = [f"__import__('time').sleep({seconds})", *problem.tests]
-        row = {"task_id": problem.task_id, "prompt": problem.prompt, "entry_point": problem.entry_point, "tests": tests}
+        row = {
+            "task_id": problem.task_id,
+            "prompt": problem.prompt,
+            "entry_point": problem.entry_point,
+            "tests": problem.tests,
+            "setup": f"import time; time.sleep({seconds})",
+        }
         rows.append(json.dumps(row))
     path.write_text("\n".join(rows), encoding="utf-8")
 
