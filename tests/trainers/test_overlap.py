@@ -38,3 +38,20 @@ def test_a_run_that_is_one_step_behind_resumes_exactly(train_here: TrainHere) ->
         assert completions(resumed, attempt=2) == {each: expected[each] for each in range(step, 6)}
         assert losses(resumed) == losses(whole)
         assert (resumed / last).read_bytes() == (whole / last).read_bytes()
+
+
+def test_answers_are_judged_early_with_dynamic_sampling(train_here: TrainHere) -> None:
+    given = {**EPOCHS, "steps": 2, "dynamic_sampling": 2}
+    usual = train_here(**given, run_name="usual")
+    early = train_here(**given, run_name="early", overlap="answers")
+    assert completions(early, attempt=1) == completions(usual, attempt=1)
+    assert losses(early) == losses(usual)
+    assert not disagreements(RunReader(early), is_complete=True)
+
+
+def test_a_run_with_an_order_of_its_own_resumes_exactly_one_step_behind(train_here: TrainHere) -> None:
+    given = {**EPOCHS, "steps": 4, "problems": "tiny:train=2,tiny:test=1"}
+    whole = train_here(**given, run_name="whole", overlap="step")
+    resumed = train_here(resume=cut(whole, 2))
+    assert completions(resumed, attempt=2) == {each: completions(whole, attempt=1)[each] for each in (2, 3)}
+    assert losses(resumed) == losses(whole)

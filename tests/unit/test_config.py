@@ -79,6 +79,8 @@ def values(name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
     found: st.SearchStrategy[Any]
     if name in ("runtime", "budget"):
         found = RUNTIMES if name == "runtime" else BUDGETS
+    elif name == "difficulty":
+        found = st.sampled_from(["0.1..0.9", "..0.5", "0.25..", "0..1"])
     elif get_origin(kind) is Literal:
         found = st.sampled_from(get_args(kind))
     elif get_origin(kind) is tuple:
@@ -117,7 +119,8 @@ def ask_possibly(model: type[Config], chosen: dict[str, Any]) -> None:
         chosen["few_shot_from"] = None
     if model is GrpoConfig:
         chosen |= {"extra_body": {}, "max_attempts": 1, "stop": chosen["stop"] if chosen["vllm"] else ()}
-        if has_tools or (chosen["overlap"] is Overlap.ANSWERS and chosen["vllm"]):
+        is_behind = chosen["overlap"] is Overlap.STEP
+        if has_tools or chosen["dynamic_sampling" if is_behind else "vllm"]:
             chosen["overlap"] = Overlap.NONE
     if model is EvalConfig:
         if not chosen["temperature"]:
@@ -142,13 +145,18 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
         if "cache" in chosen and not chosen["caching"]:
             chosen["cache"] = None
         if chosen.get("trajectories") is not None:
-            chosen["min_quality"] = None
+            chosen |= {"min_quality": None, "profile": None, "deduplicate": False, "dynamic_sampling": 0}
+        if "profile" in chosen:
+            if chosen["profile"] is None:
+                chosen["difficulty"] = chosen["curriculum"] = None
+            elif chosen["curriculum"] is None:
+                chosen["difficulty"] = chosen["difficulty"] or "0.1..0.9"
         if chosen.get("min_quality") is None and "cards" in chosen:
             chosen["cards"] = None
         if chosen.get("batch_size") is not None and not issubclass(model, EvalConfig):
             chosen["batch_size"] = chosen["samples"] * max(1, chosen["batch_size"] // chosen["samples"])
         if "eval_every" in chosen and not chosen["eval_problems"]:
-            chosen["eval_every"] = chosen["eval_set"] = None
+            chosen |= {"eval_every": None, "eval_set": None, "decontaminate": False}
         if "vllm_server_url" in chosen:
             is_served = chosen["vllm"] == "server"
             chosen["vllm_server_url"] = "http://localhost:8000" if is_served else None

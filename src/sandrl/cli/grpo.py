@@ -5,6 +5,7 @@ Both names are one function, so both commands always have the same options; the 
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -76,6 +77,7 @@ def grpo(
 def _print_plan(plan: GrpoPlan, *, json_output: bool) -> None:
     from sandrl.cli.estimate import estimate_lines
     from sandrl.cli.output import print_json
+    from sandrl.problems.schedule import counts_of
 
     config = plan.config
     if json_output:
@@ -84,7 +86,7 @@ def _print_plan(plan: GrpoPlan, *, json_output: bool) -> None:
     lines = [
         f"Model: {config.model}" + (f", LoRA of rank {config.lora_rank}" if config.lora else ""),
         *([] if plan.origin is None else [f"Starts from the weights of {plan.origin}"]),
-        f"Problems: {len(plan.sets.train)} of {config.problems}",
+        f"Problems: {len(plan.sets.train)} of {config.problems}{counts_of(plan.sets.parts)}",
         f"Evaluation: {_evaluation_plan(plan)}",
         *([] if plan.sets.remark is None else [f"Note: {plan.sets.remark}"]),
         f"Steps: {plan.first_step} to {config.steps}, each of {config.groups} problems"
@@ -102,6 +104,8 @@ def _plan_document(plan: GrpoPlan) -> dict[str, Any]:
         "eval_problems": len(plan.sets.evaluation),
         "is_held_out": plan.sets.is_held_out,
         "remark": plan.sets.remark,
+        "sources": {part.source: len(part.names) for part in plan.sets.parts},
+        "overlaps": [asdict(each) for each in plan.sets.overlaps],
         "processes": plan.processes,
         "completions_per_pass": plan.completions_per_pass,
         "on_gpu": plan.on_gpu,

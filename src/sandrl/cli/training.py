@@ -24,6 +24,7 @@ from sandrl.cli.progress import LiveView, Progress, Remarks, remark
 from sandrl.cli.sparkline import sparkline
 from sandrl.cli.text import counted, visible
 from sandrl.cli.verbosity import is_quiet, is_verbose
+from sandrl.runs.metrics import MISSING_GROUPS
 from sandrl.runs.overview import HELD_OUT
 from sandrl.runs.series import BOUNDS
 from sandrl.settings import RuntimeKind
@@ -98,12 +99,16 @@ def reward_call_line(event: events.RewardCallFinished, runtime: str) -> str:
 def step_cells(event: events.StepFinished, columns: Columns) -> tuple[str, ...]:
     """A step in the words of the table, one for each header."""
     metrics = event.metrics
+    flat = (
+        f"{number_cell(metrics, 'reward/zero_variance_groups', '.0f')}/{number_cell(metrics, 'reward/groups', '.0f')}"
+    )
+    missing = metrics.get(MISSING_GROUPS)
     return (
         f"{event.step + 1}/{event.steps}",
         f"{number_cell(metrics, 'reward/mean', '.2f')} ±{number_cell(metrics, 'reward/std', '.2f')}",
         number_cell(metrics, "pass_rate", ".0%"),
         number_cell(metrics, columns.lost.metric, columns.lost.form),
-        f"{number_cell(metrics, 'reward/zero_variance_groups', '.0f')}/{number_cell(metrics, 'reward/groups', '.0f')}",
+        f"{flat} ({missing:.0f} missing)" if missing else flat,
         number_cell(metrics, columns.done.metric, columns.done.form),
         number_cell(metrics, "loss", ".4f"),
         f"{number_cell(metrics, 'step_seconds', '.1f')} s",

@@ -15,7 +15,18 @@ from pydantic import Field, model_validator
 from sandrl.config.episodes import EpisodesConfig, Steps
 from sandrl.config.fields import EPISODES, MODEL, OUTPUT, PROBLEMS, TRAINING, option
 from sandrl.config.model import Count, LearningRate, Seed
-from sandrl.config.parts import ROLLOUT_HELP, MaxTokens, Problems, QuestionPart, ReportTraining, Samples, check_groups
+from sandrl.config.parts import (
+    ROLLOUT_HELP,
+    DynamicSampling,
+    MaskTruncated,
+    MaxTokens,
+    Problems,
+    QuestionPart,
+    ReportTraining,
+    Samples,
+    SchedulePart,
+    check_groups,
+)
 from sandrl.config.words import TINY, EpisodeKind
 from sandrl.settings import ReportTo, Settings
 
@@ -70,7 +81,7 @@ def choose_backend(requested: ArtBackendKind, settings: Settings, *, can_train_h
     return BackendChoice(ArtBackendKind.EMBEDDED, "no key is set")
 
 
-class ArtTrainConfig(EpisodesConfig):
+class ArtTrainConfig(EpisodesConfig, SchedulePart):
     """`sandrl art train`, resolved."""
 
     short_help: ClassVar[str] = (
@@ -103,6 +114,8 @@ class ArtTrainConfig(EpisodesConfig):
     batch_size: Count | None = option(
         None, "Episodes per step.", TRAINING, metavar="N", default="one group for each problem"
     )
+    dynamic_sampling: DynamicSampling = 0
+    mask_truncated: MaskTruncated = False
     learning_rate: LearningRate = option(1e-5, "Learning rate of the Adam optimizer.", TRAINING, metavar="RATE")
     lora: bool = option(
         True,
@@ -167,8 +180,9 @@ class ArtTrainConfig(EpisodesConfig):
 
     def _check_question(self) -> None:
         if self.trajectories is not None:
-            if self.min_quality is not None:
-                raise ValueError("min_quality: chooses problems, and the episodes are recorded; leave it out")
+            for name in ("min_quality", "dynamic_sampling", *SchedulePart.model_fields):
+                if getattr(self, name):
+                    raise ValueError(f"{name}: chooses problems, and the episodes are recorded; leave it out")
             for name in (each for each in QuestionPart.model_fields if each != "max_attempts"):
                 if getattr(self, name) != QuestionPart.model_fields[name].get_default(call_default_factory=True):
                     raise ValueError(f"{name}: recorded episodes are not asked again; leave it out")

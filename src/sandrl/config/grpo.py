@@ -31,14 +31,17 @@ from sandrl.config.parts import (
     PROBLEMS_HELP,
     TOOL_CALLS_HELP,
     CachePart,
+    DynamicSampling,
     LockPart,
     MappingPart,
+    MaskTruncated,
     QualityPart,
     QuestionPart,
     ReportTraining,
     RunPart,
     Samples,
     SandboxesPart,
+    SchedulePart,
     ShowTests,
     SkipBadRows,
     Tools,
@@ -51,7 +54,7 @@ TOOL_CALLS, TASK_TOOL_CALLS = 4, 20
 """The default number of tool calls in an episode, and in one on a task."""
 
 
-class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, LockPart, QualityPart):
+class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, LockPart, QualityPart, SchedulePart):
     """`sandrl grpo` and `sandrl unsloth`, resolved."""
 
     short_help: ClassVar[str] = (
@@ -100,6 +103,9 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, L
         metavar="SET|FILE",
         values="problem_sets",
     )
+    decontaminate: bool = option(
+        False, "Leave out training problems that have long runs of words in common with evaluation problems.", PROBLEMS
+    )
     eval_every: Count | None = option(
         None, "Also evaluate after every N steps.", TRAINING, metavar="N", default="only before and after training"
     )
@@ -118,6 +124,8 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, L
         metavar="N",
         default="128 for `tiny`, else 32; fewer if the set is small",
     )
+    dynamic_sampling: DynamicSampling = 0
+    mask_truncated: MaskTruncated = False
     learning_rate: Annotated[float, Field(ge=0, le=9e18, allow_inf_nan=False)] = option(
         1e-6, "Learning rate of the AdamW optimizer.", TRAINING, metavar="RATE", default="4e-4 for `tiny`, else 1e-6"
     )
@@ -194,8 +202,8 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, L
                 raise ValueError("vllm_server_url: requires vllm = server; set vllm, or leave vllm_server_url out")
             check_address(self.vllm_server_url, "vllm_server_url", hint="for example http://localhost:8000")
             refuse_password(self.vllm_server_url, "vllm_server_url")
-        for name in ("eval_every", "eval_set"):
-            if getattr(self, name) is not None and not self.eval_problems:
+        for name in ("eval_every", "eval_set", "decontaminate"):
+            if getattr(self, name) and not self.eval_problems:
                 raise ValueError(f"{name}: has no effect with eval_problems = 0; leave one of them out")
         return self
 
@@ -205,6 +213,11 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, L
             return self
         if self.rollout == "tools":
             raise ValueError("overlap: episodes with tools work in sandboxes while they are generated; leave it out")
+        if self.overlap is Overlap.STEP and self.dynamic_sampling:
+            raise ValueError(
+                "overlap: with step, a batch is generated before the last one has rewards, so dynamic_sampling cannot"
+                " replace its groups; use overlap = answers, or leave dynamic_sampling out"
+            )
         is_batched = self.vllm is not None or self.set.get("use_transformers_continuous_batching")
         if self.overlap is Overlap.ANSWERS and is_batched:
             raise ValueError(

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, JsonValue, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
 from sandrl.addresses import check_model_address
+from sandrl.config.difficulty import Range
 from sandrl.config.fields import (
     BYTES,
     EPISODES,
@@ -44,7 +45,7 @@ from sandrl.config.model import (
     Tries,
     Weight,
 )
-from sandrl.config.words import EpisodeKind, Extraction, ToolSet, VerifierPlace
+from sandrl.config.words import Curriculum, EpisodeKind, Extraction, ToolSet, VerifierPlace
 from sandrl.events import LogLevel
 from sandrl.settings import RUNTIME_WORDS, NetworkMode, ReportTo, RuntimeKind
 
@@ -111,6 +112,18 @@ Samples: TypeAlias = Annotated[
     Field(ge=2, lt=2**63),
     Option("Completions (or episodes) per problem in a step: the size of a group.", TRAINING, metavar="N"),
 ]
+DynamicSampling: TypeAlias = Annotated[
+    Tries,
+    Option(
+        "Replace groups with equal rewards by groups of further problems, of which a step generates at most N times its"
+        " number of groups; 0: keep them.",
+        TRAINING,
+        metavar="N",
+    ),
+]
+MaskTruncated: TypeAlias = Annotated[
+    bool, Option("Take no gradient from completions that were cut off at the token limit.", TRAINING)
+]
 MaxTokens: TypeAlias = Annotated[Count, Option("Maximum length of a completion, in tokens.", GENERATION, metavar="N")]
 TOOL_CALLS_HELP = "Maximum number of tool calls in an episode."
 ReportTraining: TypeAlias = Annotated[
@@ -163,6 +176,40 @@ class QualityPart(Config):
     def _chooses_by_cards(self) -> Self:
         if self.cards is not None and self.min_quality is None:
             raise ValueError("cards: has no effect without min_quality; leave one of them out, or give both")
+        return self
+
+
+def _range_of(text: str) -> str:
+    Range.of(text)
+    return text
+
+
+class SchedulePart(Config):
+    """Which problems of its set a training takes, and in which order, by how often they are solved."""
+
+    profile: str | None = option(
+        None,
+        "The pass rate of each problem, for --difficulty and --curriculum: that of an earlier run, or `this`: that of"
+        " the training itself so far.",
+        PROBLEMS,
+        metavar="RUN|this",
+        values="run_names",
+    )
+    difficulty: Annotated[str, AfterValidator(_range_of)] | None = option(
+        None, "Train only on problems whose pass rate is in this range: `0.1..0.9`.", PROBLEMS, metavar="LOW..HIGH"
+    )
+    curriculum: Curriculum | None = option(None, "Order each pass through the problems by their pass rates.", PROBLEMS)
+    deduplicate: bool = option(False, "Leave out training problems that are near duplicates of earlier ones.", PROBLEMS)
+
+    @model_validator(mode="after")
+    def _has_rates_with_a_purpose(self) -> Self:
+        by_rates = [name for name in ("difficulty", "curriculum") if getattr(self, name) is not None]
+        if by_rates and self.profile is None:
+            raise ValueError(
+                f"{by_rates[0]}: needs pass rates; give a run that has measured them as profile, or `this`"
+            )
+        if self.profile is not None and not by_rates:
+            raise ValueError("profile: has no effect without difficulty or curriculum; leave it out, or give one")
         return self
 
 

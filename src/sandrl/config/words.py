@@ -74,3 +74,10 @@ class VerifierPlace(StrEnum):
     TASK = "task"
     SEPARATE = "separate"
     ARTIFACTS = "artifacts"
+
+
+class Curriculum(StrEnum):
+    """In which order each pass goes through the problems, by their pass rates."""
+
+    EASY_FIRST = "easy-first"
+    HARD_FIRST = "hard-first"

@@ -18,14 +18,19 @@ import hashlib
 import random
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from itertools import islice
+from typing import Any, TypeAlias, Unpack
 
 from sandrl.errors import InputError
 from sandrl.problems.loading import Reading, load_problems
+from sandrl.problems.mixture import sources_of
+from sandrl.problems.overlap import Overlap, contaminated, near_duplicates
 from sandrl.problems.problem import Problem
+from sandrl.problems.profile import Profile
 from sandrl.problems.quality import QualityFilter
+from sandrl.problems.schedule import Part, Schedule
 from sandrl.problems.sources import TEST, TRAIN, named_set
 from sandrl.problems.store import joined, select
 from sandrl.syntax import parse
@@ -40,7 +45,10 @@ class Splits:
 
     Attributes:
         quality: What has left some out before the split; None if nothing has.
-        notes: How many rows were skipped, for each source of which some were.
+        notes: How many rows were skipped, for each source of which some were, and what was left out for other reasons.
+        parts: The training problems by source, with the weights of a mixture.
+        profile: The pass rates of the training problems; None without an earlier run.
+        overlaps: The evaluation problems that overlap with training problems.
     """
 
     train: Mapping[str, Problem]
@@ -49,6 +57,9 @@ class Splits:
     duplicates: int = 0
     quality: QualityFilter | None = None
     notes: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    profile: Profile | None = None
+    overlaps: tuple[Overlap, ...] = ()
 
     @property
     def remark(self) -> str | None:
@@ -76,6 +87,97 @@ def training_split(source: str) -> str:
     return f"{source}:{TRAIN}" if _has_training_split(source) else source
 
 
+Load: TypeAlias = Callable[[str], Mapping[str, Problem]]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSet:
+    """The problems that are trained on.
+
+    Attributes:
+        parts: The same by source, with the weights of a mixture.
+        notes: What was left out of them, and why.
+    """
+
+    problems: Mapping[str, Problem]
+    parts: tuple[Part, ...]
+    notes: tuple[str, ...] = ()
+
+
+def training_set(
+    sources: Mapping[str, Mapping[str, Problem]],
+    weights: Mapping[str, float],
+    *,
+    source: str,
+    deduplicate: bool = False,
+    without: Collection[str] = (),
+    profile: Profile | None = None,
+    num_problems: int | None = None,
+    seed: int | None = None,
+) -> TrainingSet:
+    """Chooses the problems to train on, of each source and of all together.
+
+    Args:
+        sources: The problems of each source.
+        source: What the user calls them all.
+        without: The names of problems that are not to be among them.
+        num_problems: So many at most, in a mixture by weight: any of them by the seed, without one the first.
+
+    Raises:
+        InputError: If a name is in two sources, or nothing is left of a source.
+    """
+    notes: list[str] = []
+    found: Mapping[str, Problem] = joined(*sources.values())
+    found = select(found, (name for name in found if name not in without)) if without else found
+    if deduplicate:
+        near = {each.task_id for each in near_duplicates(found)}
+        found = select(found, (name for name in found if name not in near))
+        if near:
+            noun = "problem is a near duplicate" if len(near) == 1 else "problems are near duplicates"
+            notes.append(f"{len(near)} training {noun} of earlier ones, and left out")
+    if profile is not None:
+        found = profile.choose(found, source)
+        notes += [profile.remark] if profile.remark else []
+    parts = _parts(sources, weights, found, notes)
+    if num_problems is not None and num_problems < len(found):
+        found = select(found, _some(found, parts, num_problems, seed=seed))
+        parts = _parts(sources, weights, found, ["num_problems"])
+    return TrainingSet(found, parts, tuple(notes))
+
+
+def check_names(sources: Mapping[str, Mapping[str, Problem]]) -> None:
+    """Makes sure that no name is in two sources.
+
+    Raises:
+        InputError: If one is.
+    """
+    owners: dict[str, str] = {}
+    for source, problems in sources.items() if len(sources) > 1 else ():
+        for name in problems:
+            if name in owners:
+                message = f"has a problem {name!r}, and so has {owners[name]}"
+                hint = "rename one of them: results are stored by name"
+                raise InputError(message, path=source, hint=hint, fields=("problems",))
+            owners[name] = source
+
+
+def _parts(
+    sources: Mapping[str, Mapping[str, Problem]],
+    weights: Mapping[str, float],
+    found: Mapping[str, Problem],
+    reasons: Sequence[str],
+) -> tuple[Part, ...]:
+    parts = []
+    for source, problems in sources.items():
+        names = tuple(name for name in problems if name in found) if len(sources) > 1 else tuple(found)
+        if not names:
+            why = f" ({'; '.join(reasons)})" if reasons else ""
+            message = f"no problem of this source is left to train on{why}"
+            raise InputError(message, path=source, hint="leave the source out", fields=("problems",))
+        parts.append(Part(names, weights[source], source))
+    return tuple(parts)
+
+
 def load_splits(
     source: str,
     *,
@@ -85,12 +187,16 @@ def load_splits(
     eval_set: str | None = None,
     skip_bad_rows: bool = False,
     quality: QualityFilter | None = None,
+    profile: Profile | None = None,
+    deduplicate: bool = False,
+    decontaminate: bool = False,
     **reading: Unpack[Reading],
 ) -> Splits:
     """Loads the problems of a run.
 
     `eval_problems` are at most so many, the same for every seed; for 0 none are held out. What `quality` does not
-    accept is left out before the set is split.
+    accept is left out before the set is split, and what `profile` or an overlap leaves out of the training set after
+    that: the evaluation is the same. The source may be a mixture (`sandrl.problems.mixture`).
     """
     notes: dict[str, None] = {}
 
@@ -99,28 +205,69 @@ def load_splits(
         notes.update({loaded.note: None} if loaded.note else {})
         return loaded.problems
 
-    if eval_set is not None:
-        train = load(training_split(source))
-        held_out = load(eval_set)
-    elif _has_training_split(source):
-        train = load(f"{source}:{TRAIN}")
-        held_out = load(f"{source}:{TEST}") if eval_problems else {}
-    else:
-        train = load(source)
-        train, held_out = _split(train) if eval_problems else (train, {})
-    distinct = without_duplicates(held_out, train)
+    weights = sources_of(source)
+    sources, held_out = {}, dict[str, Mapping[str, Problem]]()
+    for each in weights:
+        sources[each], held_out[each] = _split_of(each, load, is_held_out=eval_set is None and eval_problems > 0)
+    check_names({each: joined(sources[each], held_out[each]) for each in weights})
+    train = joined(*sources.values())
+    others = joined(*held_out.values()) if eval_set is None else load(eval_set)
+    distinct = without_duplicates(others, train)
     if eval_set is not None:
         _check_others(train, distinct, eval_set)
-    duplicates, held_out = len(held_out) - len(distinct), distinct
-    is_held_out = bool(held_out)
-    evaluation = _some(held_out or train, eval_problems, seed=0)
-    if num_problems is not None:
-        if num_problems > len(train):
-            raise InputError(
-                f"has {len(train)} problems to train on, fewer than the {num_problems} that were requested", path=source
-            )
-        train = _some(train, num_problems, seed=seed)
-    return Splits(train, evaluation, is_held_out, duplicates, quality, tuple(notes))
+    evaluation = _sample(distinct or train, eval_problems, seed=0)
+    overlaps = contaminated(evaluation, train) if distinct and decontaminate else []
+    chosen = training_set(
+        sources,
+        weights,
+        source=source,
+        deduplicate=deduplicate,
+        without={each.other for each in overlaps},
+        profile=profile,
+        num_problems=num_problems,
+        seed=seed,
+    )
+    if num_problems is not None and num_problems > len(chosen.problems):
+        reason = f" ({'; '.join(chosen.notes)})" if chosen.notes else ""
+        raise InputError(
+            f"has {len(chosen.problems)} problems to train on, fewer than the {num_problems} that were requested"
+            f"{reason}",
+            path=source,
+        )
+    if not decontaminate and distinct:
+        overlaps = contaminated(evaluation, chosen.problems)
+    return Splits(
+        chosen.problems,
+        evaluation,
+        is_held_out=bool(distinct),
+        duplicates=len(others) - len(distinct),
+        quality=quality,
+        notes=(*notes, *chosen.notes, *_overlap_note(overlaps, len(evaluation), is_left_out=decontaminate)),
+        parts=chosen.parts,
+        profile=profile,
+        overlaps=tuple(overlaps),
+    )
+
+
+def _overlap_note(overlaps: Sequence[Overlap], of: int, *, is_left_out: bool) -> list[str]:
+    if not overlaps:
+        return []
+    names = {each.task_id for each in overlaps}
+    if is_left_out:
+        others = len({each.other for each in overlaps})
+        noun = "problem is" if others == 1 else "problems are"
+        return [f"{others} training {noun} left out: they overlap with {len(names)} of {of} evaluation problems"]
+    first = overlaps[0]
+    example = f"{first.task_id} has {first.share:.0%} of its words in common with {first.other}"
+    return [f"{len(names)} of {of} evaluation problems overlap with training problems: {example}"]
+
+
+def _split_of(source: str, load: Load, *, is_held_out: bool) -> tuple[Mapping[str, Problem], Mapping[str, Problem]]:
+    # The training problems of a source, and those that it holds out.
+    if _has_training_split(source):
+        return load(f"{source}:{TRAIN}"), load(f"{source}:{TEST}") if is_held_out else {}
+    problems = load(source)
+    return _split(problems) if is_held_out else (problems, {})
 
 
 def _check_others(train: Mapping[str, Problem], evaluation: Mapping[str, Problem], source: str) -> None:
@@ -149,7 +296,13 @@ def _split(problems: Mapping[str, Problem]) -> tuple[Mapping[str, Problem], Mapp
     )
 
 
-def _some(problems: Mapping[str, Problem], most: int, *, seed: int) -> Mapping[str, Problem]:
+def _some(problems: Mapping[str, Problem], parts: Sequence[Part], most: int, *, seed: int | None) -> Iterable[str]:
+    if len(parts) > 1:
+        return Schedule(parts, seed=seed).take(most)
+    return islice(problems, most) if seed is None else _sample(problems, most, seed=seed)
+
+
+def _sample(problems: Mapping[str, Problem], most: int, *, seed: int) -> Mapping[str, Problem]:
     names: Sequence[str] = list(problems)
     if len(names) > most:
         names = random.Random(seed).sample(names, most)

@@ -22,6 +22,7 @@ from sandrl.events import Emit, Event, JobStarted, OpinionFinished, ResultsKept
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.judge.judge import Judge
 from sandrl.problems import Completion, Problem
+from sandrl.problems.problem_records import KeptProblems
 from sandrl.rewards.cards import card_of
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.scored_run import BatchPlace, JobRun, open_job_run
@@ -37,7 +38,6 @@ from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.opinions import OpinionMemory
 from sandrl.scoring.options import ScoreOptions
-from sandrl.scoring.problem_records import KeptProblems
 from sandrl.scoring.records import Place, opinion_row, result_of, trajectory_row
 from sandrl.settings import Settings
 from sandrl.trials.trial import Agent

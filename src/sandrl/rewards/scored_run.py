@@ -39,6 +39,7 @@ from sandrl.jsonl import RowAppender
 from sandrl.judge.calibration import packages_of
 from sandrl.judge.judge import Judge, judge_version
 from sandrl.problems import Completion, Problem
+from sandrl.problems.problem_records import KeptProblems
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.quality import QualityFilter
 from sandrl.problems.tasks.lock import TaskHold
@@ -54,7 +55,6 @@ from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.document import result_document, to_line
 from sandrl.scoring.options import ScoreOptions, check_use
-from sandrl.scoring.problem_records import KeptProblems
 from sandrl.scoring.records import Place, opinion_row, trajectory_row
 from sandrl.scoring.summary import LONGER_ANSWERS, ScoreReport, truncation_warning
 from sandrl.settings import Settings

@@ -79,6 +79,11 @@ class PlayedStep:
     unfinished: int
     seconds: float
 
+    def plus(self, other: PlayedStep) -> PlayedStep:
+        """The step with the episodes of another part of it."""
+        episodes = (*self.episodes, *other.episodes)
+        return PlayedStep(self.step, episodes, self.unfinished + other.unfinished, self.seconds + other.seconds)
+
     @property
     def results(self) -> list[ScoredCompletion]:
         return [result_of(episode) for episode in self.episodes]

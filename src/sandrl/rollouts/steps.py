@@ -20,6 +20,7 @@ from sandrl.judge.judge import Judge
 from sandrl.models.client import Stopped
 from sandrl.models.protocol import Player
 from sandrl.problems import Problem
+from sandrl.problems.problem_records import KeptProblems
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
 from sandrl.rollouts.results import PlayedStep, episode_row, result_of
 from sandrl.rollouts.shared_job import SharedJob
@@ -27,7 +28,6 @@ from sandrl.runs import RunWriter
 from sandrl.sandboxes import Interrupt, Job, Level, step_tag
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.options import ScoreOptions
-from sandrl.scoring.problem_records import KeptProblems
 from sandrl.scoring.records import Place, opinion_row
 from sandrl.scoring.summary import raise_for_rewards
 
@@ -78,14 +78,20 @@ class StepPlayer:
         samples: int,
         model: Player,
         *,
+        first: int = 0,
         on_end: Callable[[Episode], None] | None = None,
     ) -> PlayedStep:
+        """Plays episodes of problems; those of a step that are played together before have the numbers below `first`.
+
+        Raises:
+            SandrlError: What no episode can go on with, such as refused credentials, or a reward policy that failed.
+        """
         pairs = [(problem, sample) for problem in problems for sample in range(1, samples + 1)]
         episodes = [
             new_episode(number, f"step-{step}/{number}/{problem.task_id}#{sample}", problem, self._options)
-            for number, (problem, sample) in enumerate(pairs)
+            for number, (problem, sample) in enumerate(pairs, first)
         ]
-        return self.play_episodes(episodes, model, step=step, on_end=on_end)
+        return self.play_episodes(episodes, model, step=step, known=first, on_end=on_end)
 
     def play_episodes(
         self,

@@ -45,6 +45,8 @@ class Part(StrEnum):
     """Those of one evaluation of a training run: sampled, on its held-out problems."""
     TRAINING = "training"
     """Those of training: of one step, or of the latest step of each problem."""
+    LATEST = "latest"
+    """Those of the latest step of each problem, evaluations included: what a profile is made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +230,8 @@ JOIN names tasks ON tasks.number = e.task JOIN names statuses ON statuses.number
 LEFT JOIN names problems ON problems.number = e.problem
 """
 _LATEST_STEPS = """
-JOIN (SELECT task AS last_task, max(step) AS last_step FROM rows WHERE held_out = 0 GROUP BY task)
-    ON task = last_task AND step = last_step
+JOIN (SELECT task AS last_task, max(step) AS last_step FROM rows WHERE {which} GROUP BY task)
+    ON task = last_task AND step = last_step WHERE {which}
 """
 _UNSCORABLE = """
 SELECT names.name, count(*) FROM rows JOIN names ON names.number = status {where} AND reward IS NULL GROUP BY status
@@ -328,7 +330,9 @@ def _where(selection: Selection) -> tuple[str, tuple[int, ...]]:
         case Selection(Part.TRAINING, int() as step):
             return "WHERE held_out = 0 AND step = ?", (step,)
         case Selection(Part.TRAINING):
-            return f"{_LATEST_STEPS} WHERE held_out = 0", ()
+            return _LATEST_STEPS.format(which="held_out = 0"), ()
+        case Selection(Part.LATEST):
+            return _LATEST_STEPS.format(which="greedy = 0"), ()
     return "WHERE held_out = 0", ()
 
 
@@ -407,12 +411,12 @@ def _with_other_checks(first: RunColumns, second: RunColumns, suspects: Sequence
         return {
             a.task_id
             for a, b in suspects
-            if _checks_of(first.problem(one, a.digest)) != _checks_of(second.problem(other, b.digest))
+            if checks_of(first.problem(one, a.digest)) != checks_of(second.problem(other, b.digest))
         }
 
 
-def _checks_of(problem: ProblemRow | None) -> object:
-    # What decides whether a completion is right; which of it the prompt shows makes no difference.
+def checks_of(problem: ProblemRow | None) -> object:
+    """What decides whether a completion is right; which of it the prompt shows makes no difference."""
     if problem is None:
         return None
     checks = [check.model_copy(update={"is_hidden": True}) for check in problem.checks]

@@ -177,6 +177,11 @@ COST_METRICS = (
     Metric("cost", Unit.MONEY, "cost of that time, by the price of a sandbox-hour; only if a price is set"),
 )
 
+GENERATED_GROUPS, REPLACED_GROUPS, MISSING_GROUPS = "groups/generated", "groups/replaced", "groups/missing"
+"""The metrics of dynamic sampling."""
+
+TRUNCATED = "train/truncated"
+
 TRAINER_METRICS = (
     Metric("loss", Unit.NUMBER, "the trainer's loss; around 0 for GRPO, whose advantages have mean 0"),
     Metric("grad_norm", Unit.NUMBER, "norm of the gradient before clipping"),
@@ -193,6 +198,10 @@ TRAINER_METRICS = (
     Metric("completions/{statistic}", Unit.TOKENS, "lengths of the completions, as TRL logs them: `mean_length`, …"),
     Metric("clip_ratio/{statistic}", Unit.SHARE, "share of clipped tokens, as TRL logs it"),
     Metric("tools/{statistic}", Unit.NUMBER, "tool calls per episode, and the share that failed, as TRL logs them"),
+    Metric(GENERATED_GROUPS, Unit.COUNT, "groups that were generated for the step; only with dynamic sampling"),
+    Metric(REPLACED_GROUPS, Unit.COUNT, "places of groups without a gradient that a further group has taken"),
+    Metric(MISSING_GROUPS, Unit.COUNT, "such places that no group has taken: nothing was trained on them"),
+    Metric(TRUNCATED, Unit.COUNT, "completions without a gradient because they were cut off; only if these are masked"),
     Metric("step_seconds", Unit.SECONDS, "wall time of the step"),
     Metric("reward_seconds", Unit.SECONDS, "of that, time spent waiting for rewards"),
     Metric(

@@ -85,17 +85,29 @@ def check_filled(config: GrpoConfig, problems: int, *, processes: int) -> None:
     """Makes sure that there are problems enough for a step of a batch that can be divided.
 
     Raises:
-        UsageError: If there are not; it says what would fit.
+        UsageError: If there are not; it says what would fit. Also if none is left for dynamic sampling.
     """
     division = Division.of(config, processes)
     wanted = division.problems(config.batch_size)
-    if wanted <= problems:
+    if wanted < problems or (wanted == problems and not config.dynamic_sampling):
         return
+    if wanted == problems:
+        raise no_further_problems(problems, config.batch_size)
     raise UsageError(
         f"batch_size {config.batch_size} with {config.samples} samples needs {wanted} problems per batch, and the"
         f" training set has {problems}: the training would have zero steps",
         hint=_what_fits(config, division, problems),
         fields=("batch_size", "samples", "set"),
+    )
+
+
+def no_further_problems(problems: int, batch_size: int) -> UsageError:
+    """What is wrong with dynamic sampling where each batch has all problems."""
+    return UsageError(
+        f"dynamic_sampling: a batch of {batch_size} completions already has all {problems} problems, so no group can be"
+        " replaced",
+        hint="use more problems or a smaller `batch_size`, or leave it out",
+        fields=("dynamic_sampling", "batch_size"),
     )
 
 

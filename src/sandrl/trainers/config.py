@@ -20,6 +20,7 @@ from sandrl.config.model import Config
 from sandrl.config.words import TINY, Extraction
 from sandrl.errors import UsageError
 from sandrl.problems.loading import reading_of
+from sandrl.problems.profile import Profile
 from sandrl.problems.quality import QualityFilter
 from sandrl.problems.splits import Splits, load_splits
 from sandrl.runs import RunReader, find_run
@@ -79,8 +80,8 @@ def resolve(
     return layers.resolve(GrpoConfig, {"model": model}, defaults, file or {}, command_line)
 
 
-def splits_of(config: GrpoConfig, quality: QualityFilter | None = None) -> Splits:
-    """Loads the problems that a configuration trains and evaluates on, but for what `quality` does not accept.
+def splits_of(config: GrpoConfig, quality: QualityFilter | None = None, profile: Profile | None = None) -> Splits:
+    """Loads the problems that a configuration trains and evaluates on, but for what the filters do not accept.
 
     Raises:
         InputError: If they cannot be used.
@@ -93,6 +94,9 @@ def splits_of(config: GrpoConfig, quality: QualityFilter | None = None) -> Split
         eval_set=config.eval_set,
         skip_bad_rows=config.skip_bad_rows,
         quality=quality,
+        profile=profile,
+        deduplicate=config.deduplicate,
+        decontaminate=config.decontaminate,
         **reading_of(config),
     )
 

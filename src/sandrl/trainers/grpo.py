@@ -19,6 +19,7 @@ from sandrl.models import libraries
 from sandrl.models.generation import chosen_settings, sampling_facts, settings_of
 from sandrl.models.places import ModelPlace
 from sandrl.problems.loading import reading_of
+from sandrl.problems.mixture import sources_of
 from sandrl.problems.prompting import Prompting
 from sandrl.rewards import ScoreOptions, VerdictCache
 from sandrl.rewards.function import FunctionOptions, step_opinions
@@ -114,7 +115,7 @@ def run_grpo(
         if sets.remark is not None:
             told(Warned(sets.remark))
         if sets.quality is not None:
-            sets.quality.tell(config.problems, told)
+            sets.quality.tell(next(iter(sources_of(config.problems))), told)
         place = _policy(context)
         own = settings_of(base_of(place))
         context = replace(context, own_settings=own)
@@ -133,6 +134,7 @@ def run_grpo(
             },
             resume=request.resume,
             quality=sets.quality,
+            profile=sets.profile,
         )
         return run_training(
             TrlEngine(context, arguments, place),
@@ -176,7 +178,8 @@ class TrlEngine:
             raise InputError(message, path=checkpoints, hint=hint, fields=("output_dir",))
         training.count_from(0 if begin is None else begin.step)
         job = training.own_job()
-        recorder = self._recorder = Recorder(context, training, checkpoints, begin=begin)
+        schedule = context.schedule(always=config.dynamic_sampling > 0)
+        recorder = self._recorder = Recorder(context, training, checkpoints, begin=begin, schedule=schedule)
         reward = TrainingReward(replace(context, emit=training.tell), _scoring(context, job), job=job, session=session)
         # Before the job ends, and before it gives up its sandboxes: rewards that were begun are its threads' work.
         session.stack.callback(reward.abandon)
@@ -185,7 +188,9 @@ class TrlEngine:
         if config.rollout == "tools":
             _check_memory(context, self._arguments, job)
             make_environment = _environments(context, job, training)
-        trainer = self._trainer = make_trainer(context, self._arguments, self._place, reward, make_environment)
+        trainer = self._trainer = make_trainer(
+            context, self._arguments, self._place, reward, make_environment, schedule
+        )
         evaluator = Evaluator(trainer, context, training, recorder)
         trainer.add_callback(training_callback(context, training, recorder, evaluator))
         training.emit(

@@ -24,9 +24,11 @@ from typing import Any
 from sandrl.config.words import Overlap
 from sandrl.models import libraries
 from sandrl.problems import Completion
+from sandrl.problems.schedule import Schedule
 from sandrl.rewards.early import EarlyBatch
 from sandrl.scoring.trainer_batch import Text
 from sandrl.trainers.rewarding import TrainingReward
+from sandrl.trainers.sampling import ScheduledRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +52,8 @@ class Ahead:
     logprobs: Any
 
 
-def overlapped_trainer(
-    trainer: Any, reward: TrainingReward, rows: Sequence[Mapping[str, Any]], overlap: Overlap
-) -> Any:
-    """The class of a trainer that begins rewards early, from that of a resumable trainer; `rows` are its dataset."""
+def early_trainer(trainer: Any, reward: TrainingReward, rows: Sequence[Mapping[str, Any]], overlap: Overlap) -> Any:
+    """The class of a trainer that begins rewards while it generates, whose prompts are those of `rows`."""
     if overlap is Overlap.NONE:
         return trainer
     names = _names(rows)
@@ -91,10 +91,13 @@ def overlapped_trainer(
             with _hearing_ends(self.accelerator.unwrap_model(self.model_wrapped), self.eos_token_ids, hear):
                 return super()._generate_single_turn(prompt_ids, *given, **named)
 
-    return EarlyTrainer if overlap is Overlap.ANSWERS else _step_behind(EarlyTrainer, reward)
+    return EarlyTrainer
 
 
-def _step_behind(trainer: Any, reward: TrainingReward) -> Any:
+def late_trainer(trainer: Any, reward: TrainingReward, schedule: Schedule | None, overlap: Overlap) -> Any:
+    """The class of a trainer that is one step behind, from that of `grouping_trainer` over that of `early_trainer`."""
+    if overlap is not Overlap.STEP:
+        return trainer
     torch = libraries.load("torch")
 
     class LateTrainer(trainer):  # type: ignore[misc]
@@ -108,15 +111,17 @@ def _step_behind(trainer: Any, reward: TrainingReward) -> Any:
             passes = self.args.gradient_accumulation_steps
             every = self.args.steps_per_generation * self.num_iterations
             self._number = (self.state.global_step * passes + self._step % passes) // every
-            current = self._ahead or self._sample(inputs)
-            assert [row["task_id"] for row in inputs] == [row["task_id"] for row in current.rows], "TRL's order is kept"
+            current = self._ahead or self._sample(self._rows_at(self._number))
+            if schedule is None:
+                expected, found = ([row["task_id"] for row in rows] for rows in (inputs, current.rows))
+                assert found == expected, "it is TRL's order"
             self._ahead = None
             self._number += 1
             if self._number * every < self.state.max_steps * passes:
-                self._ahead = self._sample(self._rows_of(self._number))
+                self._ahead = self._sample(self._rows_at(self._number))
             self._replayed = current
             try:
-                output = super()._generate_and_score_completions(inputs)
+                output = super()._generate_and_score_completions(current.rows)
             finally:
                 self._replayed = None
             if current.logprobs is not None:
@@ -183,8 +188,12 @@ def _step_behind(trainer: Any, reward: TrainingReward) -> Any:
                 )
             return found[0]
 
-        def _rows_of(self, number: int) -> list[dict[str, Any]]:
-            # The rows of a generation, as TRL's sampler and accelerate's division among processes will give them.
+        def _rows_at(self, number: int) -> list[dict[str, Any]]:
+            # The rows of a generation, the next one of the schedule, or as TRL's sampler and accelerate's division
+            # among processes will give them.
+            if schedule is not None:
+                rows: list[dict[str, Any]] = self._next_rows()
+                return rows
             size = self.args.generation_batch_size
             repeats = self.args.steps_per_generation * self.num_iterations
             order = self._get_train_sampler()
@@ -196,7 +205,7 @@ def _step_behind(trainer: Any, reward: TrainingReward) -> Any:
         def _save_rng_state(self, output_dir: str) -> None:
             super()._save_rng_state(output_dir)
             if self._ahead is not None:
-                kept = {"processes": self.args.world_size, **asdict(self._ahead)}
+                kept = {"processes": self.args.world_size, **asdict(replace(self._ahead, rows=list(self._ahead.rows)))}
                 torch.save(kept, self._ahead_in(output_dir))
 
         def _load_rng_state(self, checkpoint: str | None) -> None:
@@ -205,7 +214,8 @@ def _step_behind(trainer: Any, reward: TrainingReward) -> Any:
                 return
             kept = torch.load(self._ahead_in(checkpoint), map_location=self.args.device, weights_only=True)
             if kept.pop("processes") == self.args.world_size:
-                self._ahead = Ahead(**kept)
+                rows = kept["rows"] if schedule is None else ScheduledRows(kept["rows"])
+                self._ahead = Ahead(**{**kept, "rows": rows})
                 self._number = self._ahead.number
                 self._complete(reward.begin(self._step_of_rewards()), self._ahead)
 

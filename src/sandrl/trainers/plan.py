@@ -16,8 +16,10 @@ from sandrl.config.words import TINY
 from sandrl.errors import MissingExtraError, ServiceError, UsageError
 from sandrl.events import Emit
 from sandrl.models import libraries
+from sandrl.problems.profile import Profile
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.quality import QualityFilter
+from sandrl.problems.schedule import Schedule, has_own_order, schedule_of
 from sandrl.problems.splits import Splits
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rollouts.episodes import has_tasks
@@ -53,7 +55,11 @@ class GrpoRequest:
     def splits(self, settings: Settings) -> Splits:
         if self.sets is not None:
             return self.sets
-        return splits_of(self.config, QualityFilter.of(self.config, settings, resume=self.resume))
+        return splits_of(
+            self.config,
+            QualityFilter.of(self.config, settings, resume=self.resume),
+            Profile.of(self.config, settings, resume=self.resume),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,14 @@ class Context:
     def plays_tasks(self) -> bool:
         """Whether the policy works on tasks with tools."""
         return self.config.rollout == "tools" and has_tasks(self.sets.all.values())
+
+    def schedule(self, *, always: bool = False) -> Schedule | None:
+        """The order of the training problems; None if the trainer's own is as good, unless it is wanted `always`."""
+        config, sets = self.config, self.sets
+        if not always and not has_own_order(config, sets.parts):
+            return None
+        rates = None if sets.profile is None else sets.profile.rates
+        return schedule_of(config, sets.parts, rates=rates, seed=config.seed, length=config.steps * config.groups)
 
     @property
     def most_calls(self) -> int:

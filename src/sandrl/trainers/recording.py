@@ -13,17 +13,20 @@ from pathlib import Path
 
 from sandrl.errors import TrainingError
 from sandrl.events import CheckpointSaved, EvaluationFinished, EvaluationStarted, StepFinished
+from sandrl.problems.schedule import Schedule
 from sandrl.runs import EvaluationRow, RunReader
+from sandrl.runs.metrics import TRUNCATED
 from sandrl.runs.overview import BestCheckpoint, best_checkpoint
 from sandrl.runs.recorder import EventCounts
 from sandrl.runs.summary import FinishedCompletion, Values, named, pass_at
 from sandrl.trainers.checkpoints import Checkpoint, mark_whole, remove_old
+from sandrl.trainers.order import note_all, passes_of
 from sandrl.trainers.plan import Context
 from sandrl.trainers.training import Training
 
 # The trainer's metrics that are kept under their own names; its rewards are not, ours know their completions.
 _OF_TRAINER = ("loss", "grad_norm", "learning_rate", "kl", "entropy", "num_tokens", "epoch")
-_FAMILIES_OF_TRAINER = ("completions/", "clip_ratio/", "tools/", "sampling/")
+_FAMILIES_OF_TRAINER = ("completions/", "clip_ratio/", "tools/", "sampling/", "groups/", TRUNCATED)
 
 
 class Recorder:
@@ -42,12 +45,14 @@ class Recorder:
         checkpoints: Path,
         *,
         begin: Checkpoint | None,
+        schedule: Schedule | None = None,
     ) -> None:
         self.checkpoint = begin
         self.steps_done = 0 if begin is None else begin.step
         self._context = context
         self._config = context.config
         self._processes = context.processes
+        self._schedule = schedule
         self._training = training
         self._run = training.session.writer.path
         self.evaluations: dict[int, EvaluationRow] = {
@@ -76,6 +81,10 @@ class Recorder:
             "reward_seconds": waited,
             **training.idle_metrics(waited),
         }
+        if self._schedule is not None:
+            # A checkpoint of this step follows, with what is known of the problems.
+            note_all(self._schedule, counted.completions)
+            metrics["epoch"] = passes_of(self._schedule, len(self._context.sets.train))
         if step in self.evaluations:
             metrics |= self.evaluations[step].metrics
         wrong = training.record_step(step, StepFinished(step, self._config.steps, metrics))

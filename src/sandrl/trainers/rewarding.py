@@ -21,6 +21,7 @@ from sandrl.errors import InterruptedRunError
 from sandrl.events import CompletionFinished, Emit, Event, OpinionFinished, RewardCallFinished
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion
+from sandrl.problems.problem_records import KeptProblems
 from sandrl.rewards import RewardFunction, VerdictCache
 from sandrl.rewards.early import EarlyBatch
 from sandrl.rewards.function import FunctionOptions
@@ -30,7 +31,6 @@ from sandrl.runs.session import RunSession
 from sandrl.runs.statistics import training_reward
 from sandrl.runs.summary import Summary
 from sandrl.sandboxes import Interrupt, Job, Level
-from sandrl.scoring.problem_records import KeptProblems
 from sandrl.scoring.records import Place, opinion_row, trajectory_row
 from sandrl.scoring.summary import ScoreReport, raise_for_rewards
 from sandrl.scoring.trainer_batch import Text

@@ -17,10 +17,11 @@ from sandrl.models import libraries
 from sandrl.models.generation import chosen_settings, keep_neutral
 from sandrl.models.places import ModelPlace
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, TASK_INSTRUCTION, Problem
+from sandrl.problems.schedule import Schedule
 from sandrl.sandboxes import Level
 from sandrl.trainers.episodes import Environment, episode_trainer
 from sandrl.trainers.evaluation import Evaluator, evaluation_datasets
-from sandrl.trainers.overlap import overlapped_trainer
+from sandrl.trainers.overlap import early_trainer, late_trainer
 from sandrl.trainers.plan import Context
 from sandrl.trainers.recording import Recorder
 from sandrl.trainers.rewarding import (
@@ -31,6 +32,7 @@ from sandrl.trainers.rewarding import (
     TrainingReward,
     WithoutPadding,
 )
+from sandrl.trainers.sampling import Groups, grouping_trainer
 from sandrl.trainers.training import Training
 
 
@@ -40,8 +42,9 @@ def make_trainer(
     place: ModelPlace,
     reward: TrainingReward,
     make_environment: Callable[[], Environment] | None,
+    schedule: Schedule | None = None,
 ) -> Any:
-    """TRL's trainer for a policy, with tools if these are requested.
+    """TRL's trainer for a policy, with tools if these are requested, and with a schedule unless TRL's order is used.
 
     Raises:
         InputError: If the policy is not where it was found.
@@ -52,14 +55,16 @@ def make_trainer(
     trl, transformers = libraries.load("trl"), libraries.load("transformers")
     evaluation = None
     if sets.evaluation:
-        rows = _rows(sets.evaluation, context, is_evaluation=True)
-        evaluation = evaluation_datasets(context, rows, arguments.per_device_eval_batch_size)
+        asked = _rows(sets.evaluation, context, is_evaluation=True)
+        evaluation = evaluation_datasets(context, asked, arguments.per_device_eval_batch_size)
+    rows = _rows(sets.train, context)
+    groups = Groups(schedule, {row["task_id"]: row for row in rows}, context.processes, config.dynamic_sampling)
     try:
         with place.kept_offline():
             policy = context.loader.policy(place.name, config)
-            rows = _rows(sets.train, context)
-            resumable = overlapped_trainer(resumable_trainer(trl.GRPOTrainer), reward, rows, config.overlap)
-            trainer = (resumable if make_environment is None else episode_trainer(resumable))(
+            kind = early_trainer(resumable_trainer(trl.GRPOTrainer), reward, rows, config.overlap)
+            kind = late_trainer(grouping_trainer(kind, groups), reward, schedule, config.overlap)
+            trainer = (kind if make_environment is None else episode_trainer(kind))(
                 model=policy.model,
                 processing_class=policy.tokenizer,
                 reward_funcs=WithoutPadding(reward, REWARD),

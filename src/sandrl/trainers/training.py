@@ -28,6 +28,7 @@ from sandrl.events import Emit, Event, RewardCallFinished, StepFinished
 from sandrl.judge.calibration import packages_of
 from sandrl.judge.judge import judge_version
 from sandrl.problems import Problem
+from sandrl.problems.profile import Profile
 from sandrl.problems.quality import QualityFilter
 from sandrl.problems.tasks.lock import TaskHold
 from sandrl.rewards.scoring import lifetime_seconds
@@ -129,6 +130,7 @@ class Setup:
         facts: What the run's options have besides the configuration.
         resume: The directory of the run to resume.
         quality: What has left out problems; None if nothing has.
+        profile: The pass rates by which problems are chosen; None without any.
     """
 
     command: str
@@ -140,6 +142,7 @@ class Setup:
     facts: Mapping[str, JsonValue] = field(default_factory=dict)
     resume: Path | None = None
     quality: QualityFilter | None = None
+    profile: Profile | None = None
 
 
 class Training:
@@ -350,8 +353,9 @@ def run_training(
         session.stack.enter_context(redirect_stdout(PrintedFile(session.writer.path / PRINTED)))
         shared = allowance.shared(processes.count)
         if session.writer.rank == 0:
-            if setup.quality is not None:
-                setup.quality.keep(session.writer.path)
+            for kept in (setup.quality, setup.profile):
+                if kept is not None:
+                    kept.keep(session.writer.path)
             session.stack.enter_context(tasks.kept(session.writer.path, {}))
         training = Training(setup, settings, session, connection, shared, interrupt, processes, emit)
         try:

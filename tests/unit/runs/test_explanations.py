@@ -8,10 +8,10 @@ from tests.support.sample_runs import JOB, failed
 
 from sandrl.problems import Case, Problem, render_prompt
 from sandrl.problems.calls import Call
+from sandrl.problems.problem_records import KeptProblems, problem_row
 from sandrl.problems.prompting import Prompting
 from sandrl.runs import CheckRow, ProblemCheck, RunReader, RunWriter
 from sandrl.runs.explanations import failed_checks
-from sandrl.scoring.problem_records import KeptProblems, problem_row
 
 
 def row_of(problem: Problem, show_tests: int | None = None) -> tuple[ProblemCheck, ...]:

@@ -69,6 +69,8 @@ def train(
 
 
 def _print_plan(plan: ArtPlan) -> None:
+    from sandrl.problems.schedule import counts_of
+
     config, lines = plan.config, [*plan.notes]
     steps = f"Steps: {plan.first_step + 1} to {config.steps}"
     if plan.first_step >= config.steps:
@@ -77,7 +79,7 @@ def _print_plan(plan: ArtPlan) -> None:
         lines += [f"Trajectories: {plan.recorded_steps} steps of the run {config.trajectories}", steps]
     else:
         lines += [
-            f"Problems: {plan.problems} of {config.problems}, {config.groups} in a step",
+            f"Problems: {plan.problems} of {config.problems}{counts_of(plan.parts)}, {config.groups} in a step",
             f"{steps}, each of {config.episodes_per_step} episodes",
         ]
     lines.append(f"Rollouts: {plan.episodes}")
@@ -91,6 +93,7 @@ def _plan_document(plan: ArtPlan) -> dict[str, Any]:
         "config": plan.config.document(),
         "notes": list(plan.notes),
         "problems": plan.problems,
+        "sources": {part.source: len(part.names) for part in plan.parts},
         "recorded_steps": plan.recorded_steps,
         "first_step": plan.first_step,
         "steps": plan.config.steps,

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,12 @@ from sandrl.models.endpoint import EndpointModel
 from sandrl.models.libraries import check_gpu
 from sandrl.problems import Problem, load_problems
 from sandrl.problems.loading import reading_of
+from sandrl.problems.mixture import sources_of
+from sandrl.problems.profile import Profile
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.quality import QualityFilter
-from sandrl.problems.splits import training_split
+from sandrl.problems.schedule import Part, Schedule, schedule_of
+from sandrl.problems.splits import TrainingSet, check_names, training_set, training_split
 from sandrl.rollouts.episodes import EpisodeOptions, is_mixed
 from sandrl.rollouts.tools import HAS_MIXED_TOOLS, TOOL_SCHEMAS
 from sandrl.runs import RunReader
@@ -37,6 +39,7 @@ from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
 from sandrl.trainers.art.groups import Group, groups_of_rows
 from sandrl.trainers.art.service import TINY_RENDERER, check_base_model, check_renderer, check_tinker, tinker_address
+from sandrl.trainers.batches import no_further_problems
 from sandrl.trainers.tinker.embedded import embedded_model
 from sandrl.trainers.tinker.options import EXTRA
 
@@ -70,6 +73,8 @@ class CheckResult:
         model: What the backend calls the model: of the tiny policy, its directory.
         notes: Lines for the user.
         quality: What has left out problems; None if nothing has.
+        parts: The problems' names by source, with the weights of a mixture.
+        profile: The pass rates by which they are chosen; None without any.
     """
 
     config: ArtTrainConfig
@@ -81,6 +86,14 @@ class CheckResult:
     notes: tuple[str, ...]
     prompting: Prompting
     quality: QualityFilter | None = None
+    parts: tuple[Part, ...] = ()
+    profile: Profile | None = None
+
+    def schedule(self) -> Schedule:
+        """The order in which the problems are taken: without options their own."""
+        config = self.config
+        rates = None if self.profile is None else self.profile.rates
+        return schedule_of(config, self.parts, rates=rates, length=config.steps * config.groups)
 
     @property
     def digest(self) -> str:
@@ -111,9 +124,11 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit)
     backend = _check_backend(request, settings)
     recorded = _recorded(request)
     quality = None if recorded else QualityFilter.of(config, settings, resume=request.resume)
-    problems = () if recorded else _problems(config, quality, emit)
+    profile = None if recorded else Profile.of(config, settings, resume=request.resume)
+    training = TrainingSet({}, ()) if recorded else _problems(config, quality, profile, emit)
+    problems = tuple(training.problems.values())
     if quality is not None:
-        quality.tell(config.problems, emit)
+        quality.tell(next(iter(sources_of(config.problems))), emit)
     prompting = Prompting.of(config, {each.task_id: each for each in problems}, reading_of(config))
     options = EpisodeOptions.of(config, prompting)
     tools = options.offered(problems)
@@ -149,8 +164,11 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit)
         f"Backend: {backend}; trains {config.base_model}, {_weights(config)}",
         f"Episodes: {actor}" + (f"; scored under {config.base_model}" if config.policy is ArtPolicy.TEACHER else ""),
         f"Tools: {names}" if tools else f"Attempts: up to {config.max_attempts} in an episode",
+        *(f"Note: {note}" for note in training.notes),
     )
-    return CheckResult(config, problems, recorded, tools, teacher, model, notes, prompting, quality)
+    return CheckResult(
+        config, problems, recorded, tools, teacher, model, notes, prompting, quality, training.parts, profile
+    )
 
 
 def _weights(config: ArtTrainConfig) -> str:
@@ -180,21 +198,40 @@ def _check_backend(request: ArtRequest, settings: Settings) -> str:
     return f"tinker at {tinker_address(settings)}, with {settings.tinker_api_key_source}"
 
 
-def _problems(config: ArtTrainConfig, quality: QualityFilter | None, emit: Emit) -> tuple[Problem, ...]:
-    source = training_split(config.problems)
-    loaded = load_problems(source, skip_bad_rows=config.skip_bad_rows, quality=quality, **reading_of(config))
-    if loaded.note:
-        emit(Warned(loaded.note))
-    problems = tuple(islice(loaded.problems.values(), config.num_problems))
-    if len(problems) < config.groups:
+def _problems(
+    config: ArtTrainConfig, quality: QualityFilter | None, profile: Profile | None, emit: Emit
+) -> TrainingSet:
+    notes: dict[str, None] = {}
+
+    def load(source: str) -> Mapping[str, Problem]:
+        loaded = load_problems(source, skip_bad_rows=config.skip_bad_rows, quality=quality, **reading_of(config))
+        notes.update({loaded.note: None} if loaded.note else {})
+        return loaded.problems
+
+    weights = sources_of(config.problems)
+    sources = {source: load(training_split(source)) for source in weights}
+    check_names(sources)
+    found = training_set(
+        sources,
+        weights,
+        source=config.problems,
+        deduplicate=config.deduplicate,
+        profile=profile,
+        num_problems=config.num_problems,
+    )
+    for note in (*notes, *found.notes):
+        emit(Warned(note))
+    if len(found.problems) < config.groups:
         name, fits = ("num_problems", 1) if config.batch_size is None else ("batch_size", config.samples)
         raise InputError(
-            f"has {len(problems)} problems, fewer than the {config.groups} groups of a step",
-            path=source,
-            hint=f"use `{name}` {fits * len(problems)}",
+            f"has {len(found.problems)} problems, fewer than the {config.groups} groups of a step",
+            path=config.problems,
+            hint=f"use `{name}` {fits * len(found.problems)}",
             fields=(name,),
         )
-    return problems
+    if config.dynamic_sampling and len(found.problems) == config.groups:
+        raise no_further_problems(config.groups, config.episodes_per_step)
+    return found
 
 
 def _recorded(request: ArtRequest) -> tuple[tuple[Group, ...], ...]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from sandrl.events.results import is_cut_off
 from sandrl.models.endpoint import chat_message
 from sandrl.models.messages import TOKEN_ID, Message
 from sandrl.rollouts.episodes import Episode
@@ -54,6 +55,12 @@ class Sample:
             and all(token.startswith(TOKEN_ID) for token in message.tokens)
             for message in turns
         )
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether its last turn was cut off at the token limit."""
+        turns = self.turns
+        return bool(turns) and is_cut_off(self.messages[turns[-1]].finish_reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,12 @@ def groups_of_rows(rows: Iterable[TrajectoryRow]) -> dict[int, tuple[Group, ...]
     }
 
 
+def without_truncated(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """The groups of a step without the episodes that were cut off at the token limit."""
+    kept = (replace(group, samples=tuple(each for each in group.samples if not each.is_truncated)) for group in groups)
+    return tuple(group for group in kept if group.samples)
+
+
 def with_gradient(groups: Sequence[Group], *, needs_logprobs: bool) -> tuple[Group, ...]:
     """The groups of a step that have a gradient, with `needs_logprobs` without the episodes that have no logprobs."""
     usable = [
@@ -112,11 +125,18 @@ def with_gradient(groups: Sequence[Group], *, needs_logprobs: bool) -> tuple[Gro
     return tuple(group for group in usable if group.has_gradient)
 
 
-def why_no_gradient(groups: Sequence[Group], dropped: int, *, needs_logprobs: bool) -> str:
-    """Why none of a step's groups has a gradient, in a few words; `dropped` episodes were lost to infrastructure."""
+def why_no_gradient(groups: Sequence[Group], dropped: int, truncated: int = 0, *, needs_logprobs: bool) -> str:
+    """Why none of a step's groups has a gradient, in a few words.
+
+    `dropped` episodes were lost to infrastructure, and `truncated` ones were left out because they were cut off.
+    """
     samples = [sample for group in groups for sample in group.samples]
     usable = [sample for sample in samples if sample.has_logprobs or not needs_logprobs]
     lost = f", {dropped} dropped" if dropped else ""
+    if truncated:
+        lost += f", {truncated} left out because they were cut off"
+    if not samples and truncated:
+        return f"no episode with a reward is left{lost}"
     if not samples:
         return f"no episode has a reward{lost}"
     if not usable:

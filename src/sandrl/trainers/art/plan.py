@@ -17,6 +17,7 @@ from sandrl.config.art import MAY_CHANGE, ArtBackendKind, ArtPolicy, ArtTrainCon
 from sandrl.config.layers import resolve
 from sandrl.config.words import TINY, EpisodeKind, Extraction
 from sandrl.models.libraries import gpu_count
+from sandrl.problems.schedule import Part
 from sandrl.rewards.estimate import SandboxEstimate
 from sandrl.rollouts.run import estimate_episodes, in_turn
 from sandrl.runs import find_run
@@ -48,6 +49,7 @@ class ArtPlan:
         first_step: How many steps the model has had.
         recorded_steps: How many steps of recorded episodes there are; 0 if episodes are run.
         estimate: What it would take in sandboxes; None if no episodes are run.
+        parts: The problems' names by source.
     """
 
     config: ArtTrainConfig
@@ -57,6 +59,7 @@ class ArtPlan:
     recorded_steps: int
     episodes: int
     estimate: SandboxEstimate | None
+    parts: tuple[Part, ...] = ()
 
 
 def make_request(
@@ -169,4 +172,5 @@ def plan_of(request: ArtRequest, settings: Settings) -> ArtPlan:
         recorded_steps=len(checked.recorded),
         episodes=episodes,
         estimate=estimate,
+        parts=checked.parts,
     )

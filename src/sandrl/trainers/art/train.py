@@ -32,8 +32,9 @@ from sandrl.models.endpoint import EndpointModel
 from sandrl.models.libraries import versions
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, has_tasks
 from sandrl.rollouts.results import PlayedStep, result_of
-from sandrl.rollouts.steps import EPISODE_SECONDS, StepPlayer, problems_of
+from sandrl.rollouts.steps import EPISODE_SECONDS, StepPlayer
 from sandrl.rollouts.tools import TOOL_SCHEMAS
+from sandrl.runs.metrics import GENERATED_GROUPS, MISSING_GROUPS, REPLACED_GROUPS, TRUNCATED
 from sandrl.runs.resumption import check_unchanged
 from sandrl.runs.session import RunSession
 from sandrl.sandboxes import Interrupt, SandboxRequest
@@ -41,7 +42,14 @@ from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
 from sandrl.trainers.art.backend import StepResult, TrainedModel
 from sandrl.trainers.art.checks import COMMAND, ArtRequest, CheckResult, check
-from sandrl.trainers.art.groups import Group, groups_of, left_out, why_no_gradient, with_gradient
+from sandrl.trainers.art.groups import (
+    Group,
+    groups_of,
+    left_out,
+    why_no_gradient,
+    with_gradient,
+    without_truncated,
+)
 from sandrl.trainers.art.loop import EventLoop, watched
 from sandrl.trainers.art.results import (
     GRADIENT_STEPS,
@@ -53,6 +61,7 @@ from sandrl.trainers.art.results import (
     next_round,
     stop_of,
 )
+from sandrl.trainers.order import KeptOrder, keep_order, note_all, restore_order
 from sandrl.trainers.tinker.embedded import EmbeddedService
 from sandrl.trainers.tinker.options import EXTRA
 from sandrl.trainers.training import PRINTED, Setup, Stop, Training, run_training
@@ -109,6 +118,7 @@ def run_art(
             facts={TOOL_SCHEMAS: [dict(tool) for tool in checked.tools]},
             resume=request.resume,
             quality=checked.quality,
+            profile=checked.profile,
         )
         return run_training(
             ArtEngine(checked, settings, service, interrupt, emit),
@@ -143,6 +153,8 @@ class ArtEngine:
         self._stop = threading.Event()
         self._player: StepPlayer | None = None
         self._teacher: EndpointModel | None = None
+        self._problems = {problem.task_id: problem for problem in checked.problems}
+        self._schedule = checked.schedule() if checked.problems else None
 
     def train(self, training: Training) -> None:
         service, session = self._service, training.session
@@ -162,6 +174,8 @@ class ArtEngine:
             session.stack.callback(model.close)
             self._first_step = self._step = model.step
             self._round = next_round(writer, model.step)
+            if self._schedule is not None:
+                restore_order(self._schedule, art_directory(writer.path), self._round, self._config.groups)
             training.count_from(self._round)
             # What no step has written by the end is written then.
             session.stack.enter_context(training.recorder)
@@ -263,15 +277,21 @@ class ArtEngine:
             groups, played = self._checked.recorded[self._round], None
             self._emit(StepStarted(self._step, steps, attempt, len(groups)))
         else:
-            played = self._play(model, attempt)
+            played = self._play(training, model, attempt)
             groups = groups_of(played.episodes)
         dropped = 0 if played is None else played.dropped
         rewards = [sample.reward for group in groups for sample in group.samples]
         mean = math.fsum(rewards) / len(rewards) if rewards else None
-        useful = with_gradient(groups, needs_logprobs=model.needs_logprobs)
+        kept = without_truncated(groups) if self._config.mask_truncated else groups
+        truncated = len(rewards) - sum(len(group.samples) for group in kept)
+        useful = with_gradient(kept, needs_logprobs=model.needs_logprobs)
         self._emit(TrajectoriesCollected(len(rewards), dropped, mean, len(groups), len(useful)))
-        trained, unscored, failure = self._learn(model, groups, useful, dropped)
+        trained, unscored, failure = self._learn(model, kept, useful, dropped, truncated)
         metrics = _metrics(trained, unscored, training.step_seconds)
+        if self._config.mask_truncated:
+            metrics[TRUNCATED] = float(truncated)
+        if self._config.dynamic_sampling and played is not None:
+            metrics |= self._sampling_metrics(played, useful)
         counted = training.take()
         if played is None:
             whole = [group for group in groups if len(group.samples) > 1]
@@ -298,12 +318,48 @@ class ArtEngine:
             )
         return done
 
-    def _play(self, model: TrainedModel, attempt: int) -> PlayedStep:
+    def _play(self, training: Training, model: TrainedModel, attempt: int) -> PlayedStep:
+        # The episodes of a round, with those of further problems where groups have no gradient.
+        config, schedule = self._config, self._schedule
+        assert schedule is not None, "there are problems where episodes are run"
+        before = schedule.state
+        names = schedule.take(config.groups)
+        self._emit(StepStarted(self._step, config.steps, attempt, len(names)))
+        played = self._play_groups(model, names)
+        left = config.dynamic_sampling * config.groups
+        taken = set(names)
+        while left and (missing := config.groups - len(self._useful(played, model))) > 0:
+            names = schedule.take(min(missing, left), besides=taken)
+            if not names:
+                break
+            left -= len(names)
+            taken.update(names)
+            played = played.plus(self._play_groups(model, names, first=len(played.episodes)))
+        note_all(schedule, played.results)
+        kept = KeptOrder(round=self._round, before=before, after=schedule.state)
+        keep_order(art_directory(training.session.writer.path), kept)
+        return played
+
+    def _useful(self, played: PlayedStep, model: TrainedModel) -> tuple[Group, ...]:
+        groups = groups_of(played.episodes)
+        kept = without_truncated(groups) if self._config.mask_truncated else groups
+        return with_gradient(kept, needs_logprobs=model.needs_logprobs)
+
+    def _sampling_metrics(self, played: PlayedStep, useful: Sequence[Group]) -> dict[str, float]:
+        groups = self._config.groups
+        generated = {episode.problem.task_id for episode in played.episodes}
+        first = {each.problem.task_id for each in played.episodes if each.number < self._config.episodes_per_step}
+        return {
+            GENERATED_GROUPS: float(len(generated)),
+            REPLACED_GROUPS: float(sum(group.task_id not in first for group in useful)),
+            MISSING_GROUPS: float(groups - len(useful)),
+        }
+
+    def _play_groups(self, model: TrainedModel, names: Sequence[str], *, first: int = 0) -> PlayedStep:
         config = self._config
         assert self._player is not None, "it exists only if episodes are run"
-        problems = problems_of(self._round, config.groups, self._checked.problems)
-        self._emit(StepStarted(self._step, config.steps, attempt, len(problems)))
-        left = dict.fromkeys((problem.task_id for problem in problems), config.samples)
+        left = dict.fromkeys(names, config.samples)
+        ended = first // config.samples
         rewards: defaultdict[str, list[float | None]] = defaultdict(list)
 
         def note(episode: Episode) -> None:
@@ -311,10 +367,11 @@ class ArtEngine:
             rewards[task_id].append(result_of(episode).reward)
             left[task_id] -= 1
             if not left[task_id]:
-                finished = sum(not count for count in left.values())
-                self._emit(ProblemPlayed(task_id, tuple(rewards[task_id]), finished, len(left)))
+                finished = ended + sum(not count for count in left.values())
+                self._emit(ProblemPlayed(task_id, tuple(rewards[task_id]), finished, ended + len(left)))
 
-        played = self._player.play(self._round, problems, config.samples, self._actor(model), on_end=note)
+        problems = [self._problems[name] for name in names]
+        played = self._player.play(self._round, problems, config.samples, self._actor(model), first=first, on_end=note)
         if played.unfinished:
             raise InterruptedRunError("interrupted", signal_number=self._interrupt.signal_number)
         return played
@@ -332,14 +389,19 @@ class ArtEngine:
         return self._teacher
 
     def _learn(
-        self, model: TrainedModel, groups: Sequence[Group], useful: Sequence[Group], dropped: int
+        self,
+        model: TrainedModel,
+        groups: Sequence[Group],
+        useful: Sequence[Group],
+        dropped: int,
+        truncated: int,
     ) -> tuple[StepResult, int, str]:
         # What the step did, how many episodes have no logprobs to be trained with, and why nothing was trained, if so.
         tools = self._checked.tools
         nothing = StepResult(self._step, gradient_steps=0, tokens=0)
         if not useful:
             unscored = left_out(groups) if model.needs_logprobs else 0
-            return nothing, unscored, why_no_gradient(groups, dropped, needs_logprobs=model.needs_logprobs)
+            return nothing, unscored, why_no_gradient(groups, dropped, truncated, needs_logprobs=model.needs_logprobs)
         # What others said gets its logprobs from the model that learns from it.
         scored = groups if model.needs_logprobs else model.score(useful, tools)
         unscored, learnable = left_out(scored), with_gradient(scored, needs_logprobs=True)
