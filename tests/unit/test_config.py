@@ -179,6 +179,9 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
         if issubclass(model, QuestionPart):
             ask_possibly(model, chosen)
         if model is ArtTrainConfig:
+            may_overlap = chosen["trajectories"] is None and chosen["backend"] is not ArtBackendKind.LOCAL
+            is_ahead = chosen["overlap"] is not Overlap.NONE and may_overlap
+            chosen["overlap"] = Overlap.STEP if is_ahead else Overlap.NONE
             chosen["lora"] = chosen["lora"] or chosen["backend"] in (ArtBackendKind.LOCAL, ArtBackendKind.TINKER)
             chosen["num_problems"] = max(chosen["num_problems"], (chosen["batch_size"] or 0) // chosen["samples"])
             if chosen["policy"] is ArtPolicy.TRAINED:
