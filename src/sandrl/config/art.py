@@ -118,7 +118,7 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
     mask_truncated: MaskTruncated = False
     overlap: Overlap = option(
         Overlap.NONE,
-        "With `step`, play the episodes of a step while the one before it is trained: the model learns from episodes"
+        "With `step`, run the episodes of a step while the one before it is trained: the model learns from episodes"
         " that are one step old.",
         TRAINING,
     )
@@ -189,9 +189,9 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
         if self.overlap is Overlap.ANSWERS:
             raise ValueError("overlap: episodes are judged as they end, so answers has no effect; use step or none")
         if self.overlap is Overlap.STEP and self.trajectories is not None:
-            raise ValueError("overlap: recorded episodes are not played; leave it out")
+            raise ValueError("overlap: recorded episodes are not run again; leave it out")
         if self.overlap is Overlap.STEP and self.backend is ArtBackendKind.LOCAL:
-            raise ValueError("overlap: the backend local cannot play episodes while it trains; leave it out")
+            raise ValueError("overlap: the backend local cannot run episodes while it trains; leave it out")
 
     def _check_question(self) -> None:
         if self.trajectories is not None:

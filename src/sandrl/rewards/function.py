@@ -167,6 +167,7 @@ class RewardFunction(Closing):
         if self._owns_job:
             self._job = None
         self._client = None
+        self._begun = []
         atexit.unregister(self.close)
 
     def __call__(self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any) -> list[float | None]:
@@ -227,7 +228,8 @@ class RewardFunction(Closing):
         try:
             return self._scored(prompts, completions, columns, batch)
         finally:
-            self._begun.remove(batch)
+            if batch in self._begun:  # else it was given up
+                self._begun.remove(batch)
             batch.close()
 
     def abandon(self) -> None:

@@ -88,7 +88,7 @@ def early_trainer(trainer: Any, reward: TrainingReward, rows: Sequence[Mapping[s
                     text = self.processing_class.batch_decode([ids], skip_special_tokens=True)[0]
                     batch.add(Completion("", task_id, completion=text))
 
-            with _hearing_ends(self.accelerator.unwrap_model(self.model_wrapped), self.eos_token_ids, hear):
+            with hearing_ends(self.accelerator.unwrap_model(self.model_wrapped), self.eos_token_ids, hear):
                 return super()._generate_single_turn(prompt_ids, *given, **named)
 
     return EarlyTrainer
@@ -244,9 +244,11 @@ def _key(prompt: Text) -> str:
 
 
 @contextmanager
-def _hearing_ends(model: Any, ends: Sequence[int], hear: Callable[[int, list[int]], None]) -> Iterator[None]:
-    # `hear` gets the row and the sampled tokens of each sequence that ends, while a `with` block generates with a
-    # model of transformers: as a criterion to stop, which never stops.
+def hearing_ends(model: Any, ends: Sequence[int], hear: Callable[[int, list[int]], None]) -> Iterator[None]:
+    """Tells `hear` the row and the tokens of each sequence that ends, while a `with` block generates with a model.
+
+    The model is one of transformers. It is asked after each token whether to stop, and never stops for this.
+    """
     torch, transformers = libraries.load("torch"), libraries.load("transformers")
 
     class Ends(libraries.load("transformers").StoppingCriteria):  # type: ignore[misc]

@@ -141,10 +141,10 @@ class TrainingReward:
         self._judged.complete(batch, prompts, completions, task_ids)
 
     def abandon(self) -> None:
-        """Gives up the rewards that were begun and not asked for."""
-        if self._begun:
-            self._begun.clear()
-            self._judged.abandon()
+        """Gives up the rewards that were begun."""
+        self._begun.clear()
+        if isinstance(self._function, RewardFunction):
+            self._function.abandon()
 
     def _tell(self, event: Event) -> None:
         # Second opinions are written down first, with their step.

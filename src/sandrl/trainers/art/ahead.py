@@ -1,4 +1,4 @@
-"""Plays the episodes of the next round in a thread of their own, while the backend trains on those of the last one.
+"""Runs the episodes of the next round in a thread of their own, while the backend trains on those of the last one.
 
 The job is used by one round at a time, and by nothing else meanwhile. Events of a round that is ahead are held back
 until it is taken, so they are counted in the row of their own round.
