@@ -265,6 +265,7 @@ COMMANDS: Mapping[str, str] = {
     "problems ls": "list datasets dataset tasks sets list_problems benchmarks",
     "problems validate": "validate check_problems lint verify_problems",
     "problems convert": "convert import export transform",
+    "problems overlap": "overlap duplicates dedup deduplicate near_duplicates contamination decontaminate",
     "policy build": "build model tiny",
     "policy export": "export save_pretrained checkpoint huggingface",
     "prices show": "price cost costs",

@@ -18,6 +18,8 @@ from tests.art.training import PROBLEMS, Uneven, reference
 from tests.support.scripted_model import Answer, Question, Says, ScriptedModel
 from tests.support.tinker_server.process import TinkerServer
 
+pytestmark = pytest.mark.timeout(600)
+
 NAMES = tuple(PROBLEMS)[:8]
 EASY = (NAMES[0], NAMES[1], NAMES[4])
 
@@ -108,7 +110,7 @@ def test_truncated_episodes_are_left_out_and_counted(training: Training) -> None
 
     with taught(cut_off) as given:
         run = training.run(**{**given, "num_problems": 2}, steps=1, mask_truncated=True)
-    (row,) = steps_of(run)
+    row = steps_of(run)[0]
     assert row.metrics[TRUNCATED] == 6 == row.metrics["truncated_answers"]
     assert not row.metrics[GRADIENT_STEPS]
     assert "6 left out because they were cut off" in run.rounds[0].failure

@@ -117,10 +117,11 @@ def test_nothing_is_learnt_from_a_step_whose_groups_all_have_equal_rewards(
 def test_a_resumed_run_takes_the_same_groups_and_ends_with_the_same_weights(
     train_here: TrainHere, passes_of_generation: dict[str, int]
 ) -> None:
-    given = {**SMALL, "steps": 6, "num_problems": 16, "dynamic_sampling": 1, "set": passes_of_generation}
+    # After step 3 an epoch of TRL's own sampler begins, which only counts.
+    given = {**SMALL, "steps": 6, "num_problems": 6, "dynamic_sampling": 1, "set": passes_of_generation}
     whole = train_here(**given, run_name="whole")
     expected = completions(whole, attempt=1)
-    for step in (1, 3):
+    for step in (2, 3):
         resumed = train_here(resume=cut(whole, step))
         assert completions(resumed, attempt=2) == {each: made for each, made in expected.items() if each >= step}
         assert weights(resumed, 6) == weights(whole, 6)
@@ -147,13 +148,13 @@ def test_episodes_with_tools_are_replaced_too(train_here: TrainHere, passes: lis
 
 
 def test_truncated_completions_have_no_gradient_and_are_counted(train_here: TrainHere, passes: list[Pass]) -> None:
-    run = train_here(**{**SMALL, "steps": 2}, max_tokens=24, mask_truncated=True)
+    run = train_here(**{**SMALL, "steps": 2}, max_tokens=14, mask_truncated=True)
     reader = RunReader(run)
     rows = reader.trajectories().rows
     for step, (given, metrics) in enumerate(zip(passes, reader.metrics().rows, strict=True)):
         cut_off = Counter(row.completion for row in rows if row.step == step and row.is_cut_off)
         assert Counter(text for text, tokens in zip(given.texts, given.tokens, strict=True) if not tokens) == cut_off
-        assert metrics.metrics[TRUNCATED] == cut_off.total() == metrics.metrics["truncated_answers"]
+        assert metrics.metrics[TRUNCATED] == cut_off.total() == metrics.metrics.get("truncated_answers", 0)
     assert any(row.is_cut_off for row in rows)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from sandrl.problems import Problem, Prompt
     from sandrl.problems.tasks.task import Task
 
-app = typer.Typer(name="problems", help="Sets of problems: ls, show, convert, validate, cards.")
+app = typer.Typer(name="problems", help="Sets of problems: ls, show, convert, overlap, validate, cards.")
 app.command("cards")(cards)
 
 # The fields of a row that `show --checks` adds.
@@ -157,6 +159,61 @@ def convert_problems(
         typer.echo(f"{len(loaded.skipped)} rows skipped; the first: {loaded.skipped[0].message}", err=True)
     print_first([f"Left out: {visible(name)}: {visible(why)}" for name, why in converted.left_out.items()])
     typer.echo(f"{converted.written} problems written to {out}", err=True)
+
+
+@app.command("overlap")
+def overlap(
+    problems: Annotated[
+        str, typer.Argument(metavar="SET|FILE", help=PROBLEMS_HELP, autocompletion=values.problem_sets)
+    ],
+    evaluation: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SET|FILE]",
+            help="A set to evaluate on: compare its problems with those of the first set.",
+            autocompletion=values.problem_sets,
+        ),
+    ] = None,
+    fields: _Fields = None,
+    language: _Language = None,
+    skip_bad_rows: _SkipBadRows = False,
+    json_: Json = False,
+) -> None:
+    """List near duplicates within a set, or what an evaluation set has in common with a training set.
+
+    Near duplicates have 80% of their runs of 3 words in common. A problem of the evaluation set is listed if half of
+    its words or more are in runs of 8 words that a training problem also has.
+    """
+    from sandrl.problems import load_problems
+    from sandrl.problems.overlap import contaminated, near_duplicates
+    from sandrl.problems.splits import without_duplicates
+
+    def load(source: str) -> Mapping[str, Problem]:
+        loaded = load_problems(source, fields=_pairs(fields), language=language, skip_bad_rows=skip_bad_rows)
+        if loaded.note:
+            typer.echo(f"warning: {visible(loaded.note)}", err=True)
+        return loaded.problems
+
+    first = load(problems)
+    second = first if evaluation is None else load(evaluation)
+    found = near_duplicates(first) if evaluation is None else contaminated(second, first)
+    equal = 0 if evaluation is None else len(second) - len(without_duplicates(second, first))
+    count = len({each.task_id for each in found})
+    if json_:
+        pairs = [asdict(each) for each in found]
+        print_json(
+            {"source": problems, "evaluation": evaluation, "n": len(second), "duplicates": equal, "overlaps": pairs}
+        )
+        return
+    table = Table([Column("problem"), Column("like"), Column("in common", is_number=True)])
+    for each in found:
+        table.add(visible(each.task_id), visible(each.other), f"{each.share:.0%}")
+    table.print()
+    if evaluation is None:
+        typer.echo(f"{count} of {len(first)} problems are near duplicates of earlier ones", err=True)
+    else:
+        typer.echo(f"{count} of {len(second)} problems overlap with problems of {visible(problems)}", err=True)
+        typer.echo(f"{equal} of {len(second)} have the same checks or the same prompt as one of them", err=True)
 
 
 @app.command("validate")

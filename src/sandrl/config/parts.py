@@ -115,8 +115,8 @@ Samples: TypeAlias = Annotated[
 DynamicSampling: TypeAlias = Annotated[
     Tries,
     Option(
-        "Replace groups with equal rewards by groups of further problems, of which a step generates at most N times its"
-        " number of groups; 0: keep them.",
+        "Replace groups with equal rewards by groups of further problems, at most N times as many as a step has groups;"
+        " 0: keep them.",
         TRAINING,
         metavar="N",
     ),

@@ -1,7 +1,7 @@
 """Near duplicates within a set of problems, and what an evaluation set has in common with it.
 
 Exact duplicates are the business of `sandrl.problems.splits`, which leaves them out of every evaluation. Similar
-wording is weaker evidence: "the 2nd largest" and "the 3rd largest" are two tasks. It is therefore reported, and left
+wording is weaker evidence: "the 2nd largest" and "the 3rd largest" differ. It is therefore reported, and left
 out on request only; and prompts whose words with digits differ, or whose machines do, are no near duplicates.
 
 Both measures read a large set in one or two passes, and memory holds some numbers for each problem.
@@ -58,13 +58,13 @@ def contaminated(evaluation: Mapping[str, Problem], training: Mapping[str, Probl
     """The evaluation problems of which a training prompt has half of the words or more, in runs of 8 words.
 
     There is an `Overlap` for each such pair, the largest of an evaluation problem first.
-    Runs that more than 10 training prompts (in a large set, one in a hundred) have do not count, and shorter prompts
-    have none.
+    Runs that more than 10 training prompts (in a large set, one in a hundred) have do not count, and neither do
+    prompts of fewer than 16 words: of them, one equal run says too little.
     """
     places: defaultdict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
     texts = [words_of(problem.prompt) for problem in evaluation.values()]
     for number, words in enumerate(texts):
-        for at, run in enumerate(_runs(words, RUN_OF_WORDS)):
+        for at, run in enumerate(_runs(words, RUN_OF_WORDS) if len(words) >= 2 * RUN_OF_WORDS else ()):
             places[run].append((number, at))
     most = max(_COMMON, int(len(training) * _COMMON_SHARE))
     counts: Counter[tuple[str, ...]] = Counter()

@@ -91,7 +91,11 @@ class Profile:
                 raise InputError(message, path=resume / FILE, hint="start a new run", fields=("profile",)) from error
             return cls(config.profile, difficulty, kept.rates)
         run = find_run(config.profile, settings.state_dir, settings.runs_dir)
-        command = RunReader(run).config.command
+        reader = RunReader(run)
+        if reader.is_running:
+            message = "is still running, so its pass rates change"
+            raise InputError(message, path=run, hint="wait for its end, or name another run", fields=("profile",))
+        command = reader.config.command
         if command in _OF_PROBLEMS:
             message = f"is a run of `sandrl {command}`, which measures problems and no model"
             raise InputError(message, path=run, hint="measure a model: sandrl eval", fields=("profile",))

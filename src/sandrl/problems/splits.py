@@ -134,7 +134,7 @@ def training_set(
         found = select(found, (name for name in found if name not in near))
         if near:
             noun = "problem is a near duplicate" if len(near) == 1 else "problems are near duplicates"
-            notes.append(f"{len(near)} training {noun} of earlier ones, and left out")
+            notes.append(f"{len(near)} training {noun} of earlier ones: left out")
     if profile is not None:
         found = profile.choose(found, source)
         notes += [profile.remark] if profile.remark else []
@@ -255,8 +255,8 @@ def _overlap_note(overlaps: Sequence[Overlap], of: int, *, is_left_out: bool) ->
     names = {each.task_id for each in overlaps}
     if is_left_out:
         others = len({each.other for each in overlaps})
-        noun = "problem is" if others == 1 else "problems are"
-        return [f"{others} training {noun} left out: they overlap with {len(names)} of {of} evaluation problems"]
+        noun = "problem overlaps" if others == 1 else "problems overlap"
+        return [f"{others} training {noun} with {len(names)} of {of} evaluation problems: left out"]
     first = overlaps[0]
     example = f"{first.task_id} has {first.share:.0%} of its words in common with {first.other}"
     return [f"{len(names)} of {of} evaluation problems overlap with training problems: {example}"]

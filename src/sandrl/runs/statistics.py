@@ -163,7 +163,11 @@ def adjusted_for_several(p_values: Sequence[float]) -> tuple[float, ...]:
 
 def student_tails(t: float, freedom: int) -> float:
     """The probability that Student's t is at least as far from zero, on either side."""
-    return _incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + t * t))
+    square = t * t
+    # From the end at which the argument is small: a small t is lost beside the degrees of freedom.
+    if square < freedom:
+        return 1.0 - _incomplete_beta(0.5, freedom / 2.0, square / (freedom + square))
+    return _incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + square))
 
 
 @lru_cache(maxsize=1_024)

@@ -1,4 +1,4 @@
-"""The order of problems during a training: what is told to a schedule, and what a run keeps of it between steps."""
+"""The order of problems during a training: schedules learn which completions passed, and runs keep their state."""
 
 from __future__ import annotations
 
