@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -152,8 +153,10 @@ def test_a_bare_command_trains_the_tiny_policy(command: Command, tmp_path: Path)
     assert not (run / "tinker.log").exists()
 
 
-def test_a_run_that_was_killed_leaves_no_service_and_goes_on(command: Command, tmp_path: Path) -> None:
-    process = command("train", "--backend", "tinker", *SMALL, "--steps", "3", "--run-name", "killed")
+@pytest.mark.parametrize("overlap", ["none", "step"])
+def test_a_run_that_was_killed_leaves_no_service_and_goes_on(command: Command, tmp_path: Path, overlap: str) -> None:
+    words = ("--backend", "tinker", *SMALL, "--overlap", overlap)
+    process = command("train", *words, "--steps", "3", "--run-name", "killed")
     until_step(process, 1)
     (service,) = services_of(process)
     process.send_signal(signal.SIGKILL)
@@ -164,6 +167,8 @@ def test_a_run_that_was_killed_leaves_no_service_and_goes_on(command: Command, t
     assert code == 0, stderr
     assert stderr.splitlines()[0] == "Tinker: embedded (the run was started with it), model tiny"
     assert gradient_steps(tmp_path / "runs" / "killed") == [1, 2, 3]
+    rows = RunReader(tmp_path / "runs" / "killed").trajectories().rows
+    assert Counter(row.step for row in rows) == dict.fromkeys(range(3), 16)
     checkpoints = (tmp_path / "runs" / "killed" / "tinker").glob("*/weights/*")
     assert max(path.name for path in checkpoints) == "step_000003"
 
@@ -185,9 +190,20 @@ def test_the_end_of_the_service_ends_the_training_at_once(command: Command, tmp_
     assert gradient_steps(tmp_path / "runs" / "lost") == list(range(1, begun + 2))
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_ends_the_training_and_then_the_service(command: Command, tmp_path: Path, times: int) -> None:
-    process = command("train", *SMALL, "--steps", "50", "--run-name", "stopped")
+def test_episodes_are_played_while_the_step_before_theirs_is_trained(command: Command, tmp_path: Path) -> None:
+    code, _, stderr = ended(command("train", *SMALL, "--steps", "3", "--overlap", "step", "--run-name", "ahead"))
+    assert code == 0, stderr
+    reader = RunReader(tmp_path / "runs" / "ahead")
+    assert gradient_steps(reader.path) == [1, 2, 3]
+    assert [row.metrics["completions"] for row in reader.metrics().rows] == [16, 16, 16]
+    assert not disagreements(reader, is_complete=True)
+
+
+@pytest.mark.parametrize(("times", "overlap"), [(1, "none"), (2, "none"), (1, "step"), (2, "step")])
+def test_ctrl_c_ends_the_training_and_then_the_service(
+    command: Command, tmp_path: Path, times: int, overlap: str
+) -> None:
+    process = command("train", *SMALL, "--steps", "50", "--overlap", overlap, "--run-name", "stopped")
     until_step(process, 1)
     (service,) = services_of(process)
     for _ in range(times):

@@ -34,6 +34,7 @@ from sandrl.config.scoring import OF_SANDBOXES, RewardConfig
 from sandrl.config.serve import ServeConfig
 from sandrl.config.tinker import TinkerServeConfig
 from sandrl.config.toml import read_toml, to_toml
+from sandrl.config.words import Overlap
 from sandrl.errors import InputError, UsageError
 
 MODELS = list(dict.fromkeys(CONFIGS.values()))
@@ -118,6 +119,9 @@ def ask_possibly(model: type[Config], chosen: dict[str, Any]) -> None:
         chosen["few_shot_from"] = None
     if model is GrpoConfig:
         chosen |= {"extra_body": {}, "max_attempts": 1, "stop": chosen["stop"] if chosen["vllm"] else ()}
+        is_behind = chosen["overlap"] is Overlap.STEP
+        if has_tools or chosen["dynamic_sampling" if is_behind else "vllm"]:
+            chosen["overlap"] = Overlap.NONE
     if model is EvalConfig:
         if not chosen["temperature"]:
             chosen |= dict.fromkeys(("top_p", "top_k", "min_p"))
@@ -175,6 +179,9 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
         if issubclass(model, QuestionPart):
             ask_possibly(model, chosen)
         if model is ArtTrainConfig:
+            may_overlap = chosen["trajectories"] is None and chosen["backend"] is not ArtBackendKind.LOCAL
+            is_ahead = chosen["overlap"] is not Overlap.NONE and may_overlap
+            chosen["overlap"] = Overlap.STEP if is_ahead else Overlap.NONE
             chosen["lora"] = chosen["lora"] or chosen["backend"] in (ArtBackendKind.LOCAL, ArtBackendKind.TINKER)
             chosen["num_problems"] = max(chosen["num_problems"], (chosen["batch_size"] or 0) // chosen["samples"])
             if chosen["policy"] is ArtPolicy.TRAINED:

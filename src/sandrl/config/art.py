@@ -27,7 +27,7 @@ from sandrl.config.parts import (
     SchedulePart,
     check_groups,
 )
-from sandrl.config.words import TINY, EpisodeKind
+from sandrl.config.words import TINY, EpisodeKind, Overlap
 from sandrl.settings import ReportTo, Settings
 
 RUN_NAME = "train-001"
@@ -116,6 +116,12 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
     )
     dynamic_sampling: DynamicSampling = 0
     mask_truncated: MaskTruncated = False
+    overlap: Overlap = option(
+        Overlap.NONE,
+        "With `step`, run the episodes of a step while the one before it is trained: the model learns from episodes"
+        " that are one step old.",
+        TRAINING,
+    )
     learning_rate: LearningRate = option(1e-5, "Learning rate of the Adam optimizer.", TRAINING, metavar="RATE")
     lora: bool = option(
         True,
@@ -168,6 +174,7 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
                 why = "recorded episodes need no teacher" if self.trajectories else "the trained model acts itself"
                 raise ValueError(f"{name}: names a teacher, but {why}; leave it out")
         self._check_question()
+        self._check_overlap()
         if not self.lora and self.backend in (ArtBackendKind.LOCAL, ArtBackendKind.TINKER):
             raise ValueError(f"lora: the backend {self.backend} trains adapters only; use the backend embedded")
         if self.batch_size is not None:
@@ -177,6 +184,14 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
         if acts_itself and self.temperature == 0:
             raise ValueError("temperature: must be more than 0; at 0 all episodes of a problem are the same")
         return self
+
+    def _check_overlap(self) -> None:
+        if self.overlap is Overlap.ANSWERS:
+            raise ValueError("overlap: episodes are judged as they end, so answers has no effect; use step or none")
+        if self.overlap is Overlap.STEP and self.trajectories is not None:
+            raise ValueError("overlap: recorded episodes are not run again; leave it out")
+        if self.overlap is Overlap.STEP and self.backend is ArtBackendKind.LOCAL:
+            raise ValueError("overlap: the backend local cannot run episodes while it trains; leave it out")
 
     def _check_question(self) -> None:
         if self.trajectories is not None:

@@ -47,7 +47,7 @@ from sandrl.config.parts import (
     Tools,
     check_groups,
 )
-from sandrl.config.words import TINY, Extraction, ToolSet
+from sandrl.config.words import TINY, Extraction, Overlap, ToolSet
 from sandrl.settings import ReportTo
 
 TOOL_CALLS, TASK_TOOL_CALLS = 4, 20
@@ -168,6 +168,12 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, L
     vllm_server_url: str | None = option(
         None, "Address of the vLLM server, for `--vllm server`.", GENERATION, metavar="URL"
     )
+    overlap: Overlap = option(
+        Overlap.NONE,
+        "Judge answers while others are generated (`answers`), or also while the step before theirs is trained (`step`:"
+        " the policy learns from answers that are one step old).",
+        TRAINING,
+    )
     warm_sandboxes: Tries = option(
         64, "Maximum number of sandboxes created in advance, while the policy generates.", SANDBOXES, metavar="N"
     )
@@ -199,6 +205,24 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, L
         for name in ("eval_every", "eval_set", "decontaminate"):
             if getattr(self, name) and not self.eval_problems:
                 raise ValueError(f"{name}: has no effect with eval_problems = 0; leave one of them out")
+        return self
+
+    @model_validator(mode="after")
+    def _can_overlap(self) -> Self:
+        if self.overlap is Overlap.NONE:
+            return self
+        if self.rollout == "tools":
+            raise ValueError("overlap: episodes with tools work in sandboxes while they are generated; leave it out")
+        if self.overlap is Overlap.STEP and self.dynamic_sampling:
+            raise ValueError(
+                "overlap: with step, a batch is generated before the last one has rewards, so dynamic_sampling cannot"
+                " replace its groups; use overlap = answers, or leave dynamic_sampling out"
+            )
+        is_batched = self.vllm is not None or self.set.get("use_transformers_continuous_batching")
+        if self.overlap is Overlap.ANSWERS and is_batched:
+            raise ValueError(
+                "overlap: vLLM and continuous batching return answers together, so `answers` has no effect; use step"
+            )
         return self
 
     @model_validator(mode="after")

@@ -40,6 +40,20 @@ class EpisodeKind(StrEnum):
     TOOLS = "tools"
 
 
+class Overlap(StrEnum):
+    """What sandboxes do while the policy samples and learns.
+
+    Attributes:
+        NONE: They wait until a batch is generated.
+        ANSWERS: They judge each answer when it has ended.
+        STEP: They also judge the answers of a step while the step before it trains, and the next one is sampled.
+    """
+
+    NONE = "none"
+    ANSWERS = "answers"
+    STEP = "step"
+
+
 class ToolSet(StrEnum):
     """What a policy may use in an episode: execute and submit code, or shell and files, too."""
 

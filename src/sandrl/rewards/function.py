@@ -32,9 +32,11 @@ from sandrl.problems import Completion, Problem, ProblemsLike, as_problems
 from sandrl.problems.case_choice import with_most_cases_each
 from sandrl.remote.batch import request_options, score_with_service
 from sandrl.remote.client import ADDRESS_HINT, ServiceClient
+from sandrl.rewards.early import EarlyBatch
 from sandrl.rewards.scoring import lifetime_seconds, longest_seconds, score_batch
 from sandrl.runs.statistics import training_reward
-from sandrl.sandboxes import Connection, Interrupt, Job, SandboxRequest
+from sandrl.sandboxes import Connection, Interrupt, Job, SandboxRequest, step_tag
+from sandrl.scoring.batch import Batch, OnResult
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.combination import AsyncRewardFunction, CombinedRewards, TrainerReward, add_rewards
 from sandrl.scoring.context import ScoringContext
@@ -86,6 +88,10 @@ class FunctionOptions:
     service: str | None = None
 
 
+def _tagged(context: ScoringContext, tags: tuple[str, ...]) -> ScoringContext:
+    return replace(context, options=replace(context.options, tags=(*context.options.tags, *tags))) if tags else context
+
+
 class RewardFunction(Closing):
     """Scores batches of a trainer.
 
@@ -131,6 +137,8 @@ class RewardFunction(Closing):
         self._on_result = on_result
         self._has_warned = False
         self._longest_seconds: float | None = None
+        # Batches whose rewards were not asked for yet, the oldest first.
+        self._begun: list[EarlyBatch] = []
         self._lock = threading.Lock()
         forks.watch(self)
 
@@ -159,6 +167,7 @@ class RewardFunction(Closing):
         if self._owns_job:
             self._job = None
         self._client = None
+        self._begun = []
         atexit.unregister(self.close)
 
     def __call__(self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any) -> list[float | None]:
@@ -188,12 +197,61 @@ class RewardFunction(Closing):
             return rewards
         return add_rewards(rewards, self._options.others(prompts, completions, **columns))
 
+    def begin(self, step: int) -> EarlyBatch:
+        """Begins a batch of a step whose completions are not known yet; `finish` returns its rewards."""
+        with self._lock:
+            job = self._job or self._open_job()
+            context = _tagged(self._context_on(job.connection), (step_tag(step),))
+
+            def make(emit: Emit, interrupt: Interrupt, on_result: OnResult) -> Batch:
+                return Batch(job, context, self._cache, emit, interrupt, on_result, self._opinions)
+
+            before = self._begun[-1] if self._begun else None
+            batch = EarlyBatch(make, self._problems, interrupt=self._interrupt, emit=self._emit, after=before)
+            self._begun.append(batch)
+            return batch
+
+    def complete(
+        self,
+        batch: EarlyBatch,
+        prompts: Sequence[Text],
+        completions: Sequence[Text],
+        task_ids: Sequence[str],
+    ) -> None:
+        """Hands over the N completions of a batch that was begun, as far as it does not have them."""
+        batch.complete(self._reader.completions(prompts, completions, task_ids))
+
+    def finish(
+        self, batch: EarlyBatch, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any
+    ) -> list[float | None]:
+        """Scores a batch that was begun; its arguments, results and errors are those of a call."""
+        try:
+            return self._scored(prompts, completions, columns, batch)
+        finally:
+            if batch in self._begun:  # else it was given up
+                self._begun.remove(batch)
+            batch.close()
+
+    def abandon(self) -> None:
+        """Gives up the batches that were begun."""
+        while self._begun:
+            self._begun.pop(0).close()
+
     def _scored(
-        self, prompts: Sequence[Text], completions: Sequence[Text], columns: Mapping[str, Any]
+        self,
+        prompts: Sequence[Text],
+        completions: Sequence[Text],
+        columns: Mapping[str, Any],
+        batch: EarlyBatch | None = None,
     ) -> list[float | None]:
         rows = self._reader.completions(prompts, completions, columns.get("task_id"), columns.get("environments"))
         with self._lock:
-            report = self._score(rows, step_tags(columns.get("trainer_state")))
+            if batch is None:
+                for begun in self._begun:
+                    begun.wait()
+                report = self._score(rows, step_tags(columns.get("trainer_state")))
+            else:
+                report = batch.finish(rows, self._teller(rows))
             self.last_report = report
             self._warm_up(report)
         if report.unfinished:
@@ -239,6 +297,7 @@ class RewardFunction(Closing):
 
     def close(self) -> None:
         """Ends the job that the function created. It may be called more than once."""
+        self.abandon()
         with self._lock:
             atexit.unregister(self.close)
             if self._owns_job and self._job is not None:
@@ -252,9 +311,7 @@ class RewardFunction(Closing):
         if self._options.service is not None:
             return self._score_with(self._options.service, rows)
         job = self._job or self._open_job()
-        context, told = self._context_on(job.connection), self._on_result
-        if tags:
-            context = replace(context, options=replace(context.options, tags=(*context.options.tags, *tags)))
+        context = _tagged(self._context_on(job.connection), tags)
         return score_batch(
             rows,
             self._problems,
@@ -263,7 +320,7 @@ class RewardFunction(Closing):
             cache=self._cache,
             emit=self._emit,
             interrupt=self._interrupt,
-            on_result=None if told is None else lambda result: told(result, rows[result.index]),
+            on_result=self._teller(rows),
             opinions=self._opinions,
         )
 
@@ -281,7 +338,6 @@ class RewardFunction(Closing):
         if self._client is None:
             self._client = ServiceClient(service)
             atexit.register(self.close)
-        told = self._on_result
         return score_with_service(
             rows,
             self._problems,
@@ -290,13 +346,23 @@ class RewardFunction(Closing):
             self._options.score,
             emit=self._emit,
             interrupt=self._interrupt,
-            on_result=lambda result: None if told is None else told(result, rows[result.index]),
+            on_result=self._teller(rows) or (lambda _: None),
         )
+
+    def _teller(self, rows: Sequence[Completion]) -> OnResult | None:
+        told = self._on_result
+        return None if told is None else lambda result: told(result, rows[result.index])
 
     def _warm_up(self, report: ScoreReport) -> None:
         # The completions of the next batch will take a while to be written.
         most = self._options.warm_sandboxes
-        if most and report.summary.executions and self._job is not None and not self._interrupt.level:
+        if (
+            most
+            and not self._begun
+            and report.summary.executions
+            and self._job is not None
+            and not self._interrupt.level
+        ):
             count, options = min(report.summary.executions, most), self._options.score
             if self._longest_seconds is None:
                 self._longest_seconds = longest_seconds(self._problems, options.limits)

@@ -147,7 +147,7 @@ class EpisodeSandbox:
 
     def _execute(self, command: Command) -> CommandOutcome:
         place = self._place
-        began = time.monotonic()
+        began, is_first = time.monotonic(), self._launch is None
         try:
             shape = USUAL if self._image is None else Shape(place.find_image(self._image))
             self._launch, outcome = place.launch(command, within=self._launch, tags=self._tags, shape=shape)
@@ -156,7 +156,8 @@ class EpisodeSandbox:
             raise
         if outcome.exit_code == _TIMED_OUT:
             outcome = replace(outcome, exit_code=None)
-        place.emit(finished(self._task_id, outcome, time.monotonic() - began))
+        seconds, startup = time.monotonic() - began, self._launch.startup_seconds if is_first else None
+        place.emit(finished(self._task_id, outcome, max(seconds - (startup or 0.0), 0.0), startup_seconds=startup))
         return outcome
 
     def _restore(self) -> None:

@@ -204,6 +204,12 @@ TRAINER_METRICS = (
     Metric(TRUNCATED, Unit.COUNT, "completions without a gradient because they were cut off; only if these are masked"),
     Metric("step_seconds", Unit.SECONDS, "wall time of the step"),
     Metric("reward_seconds", Unit.SECONDS, "of that, time spent waiting for rewards"),
+    Metric(
+        "idle/trainer_share",
+        Unit.SHARE,
+        "share of the step in which the trainer waited for rewards, or ART's trainer for episodes",
+    ),
+    Metric("idle/sandbox_share", Unit.SHARE, "share of the step in which no command was under way in a sandbox"),
 )
 
 HELD_OUT_METRICS = (

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from enum import IntEnum
+from weakref import WeakSet
 
 
 class Level(IntEnum):
@@ -38,6 +39,14 @@ class Interrupt:
         self.was_heard = False
         self._waker: Future[None] = Future()
         self.is_awake = False
+        self._children: WeakSet[Interrupt] = WeakSet()
+
+    def child(self) -> Interrupt:
+        """An interrupt that hears every request to this one; a request to it alone is not heard here."""
+        child = Interrupt()
+        child.level, child.signal_number, child.is_exhausted = self.level, self.signal_number, self.is_exhausted
+        self._children.add(child)
+        return child
 
     def request(self, signal_number: int) -> bool:
         """Raises the level by one.
@@ -50,6 +59,8 @@ class Interrupt:
         self.signal_number = self.signal_number or signal_number
         self.level = Level(self.level + 1)
         self.wake()
+        for child in tuple(self._children):
+            child.request(signal_number)
         return True
 
     def exhaust(self, level: Level) -> None:
@@ -58,6 +69,8 @@ class Interrupt:
             self.is_exhausted = self.is_exhausted or self.level is Level.NONE
             self.level = level
             self.wake()
+            for child in tuple(self._children):
+                child.exhaust(level)
 
     @contextmanager
     def heard(self) -> Iterator[None]:

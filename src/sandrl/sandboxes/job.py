@@ -24,6 +24,7 @@ from sandrl.deadlines import in_background
 from sandrl.errors import CleanupError, ForkedProcessError, InfrastructureError, SandrlError
 from sandrl.events import BudgetReached, CleaningUp, Emit, Event, SandboxesHeld, Warned, ignore
 from sandrl.runs.rows import ConnectionRow, OwnerRow
+from sandrl.sandboxes.busy_time import BusyTime
 from sandrl.sandboxes.commands import Command, CommandOutcome
 from sandrl.sandboxes.dispatch import Dispatch
 from sandrl.sandboxes.interrupt import Interrupt, Level
@@ -145,6 +146,7 @@ class Job(Closing):
         self._finding = threading.Semaphore(_IMAGES_AT_ONCE)
         self.remote_part: RemotePart | None = None
         self._was_rung = self._is_closed = False
+        self._busy = BusyTime()
         forks.watch(self)
 
     def after_fork(self) -> None:
@@ -175,6 +177,11 @@ class Job(Closing):
 
     def tell(self, event: Event) -> None:
         self.journal.tell(event)
+
+    @property
+    def busy_seconds(self) -> float | None:
+        """For how long commands have been under way so far; None if they run on other machines."""
+        return None if self.remote_part is not None else self._busy.seconds
 
     @property
     def in_flight(self) -> int:
@@ -253,7 +260,7 @@ class Job(Closing):
         """
         self._refuse_if_inherited()
         if within is not None:
-            return self._dispatch.send_within(command, within)
+            return self._begun(self._dispatch.send_within(command, within))
         self._look_at_runtime()
         workers = self._workers
         cell = command.cell if shape.is_usual and not alone else None
@@ -261,8 +268,12 @@ class Job(Closing):
             encoded = tuple(map(encode_tag, traced))
             launch = Launch(self._dispatch.new_key(), command, encoded, in_cell=True, shape=shape)
             workers.hand_over(launch)
-            return launch
-        return self._dispatch.hand_over(command, tags, may_be_warm=may_be_warm, shape=shape)
+            return self._begun(launch)
+        return self._begun(self._dispatch.hand_over(command, tags, may_be_warm=may_be_warm, shape=shape))
+
+    def _begun(self, launch: Launch) -> Launch:
+        self._busy.begin(launch)
+        return launch
 
     def with_image(self, image: str) -> Future[Connection]:
         """The runtime with another image, once it has it; for each image one future, which is never cancelled.
@@ -312,6 +323,7 @@ class Job(Closing):
         ends_at = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
         while True:
             if seen is not Level.NONE and (withdrawn := self._withdrawn()):
+                self._busy.end(withdrawn)
                 return withdrawn
             self._look_at_runtime()
             self._traffic.look(self.connection, self.journal.tell_who_listens)
@@ -332,6 +344,7 @@ class Job(Closing):
                 # Only then: one that rings from here on must be seen in the next turn.
                 self._was_rung, woken = False, True
             if landed or woken or interrupt.level is not seen or time.monotonic() >= ends_at:
+                self._busy.end(landed)
                 return landed
 
     def _tell_once(self, event: Event) -> None:

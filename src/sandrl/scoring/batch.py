@@ -196,7 +196,12 @@ class Batch:
         begun = self._in_flight + sum(judging.waiting for judging in self._judgings)
         return max(max(judging.window for judging in self._judgings) - begun - len(self._waiting), 0)
 
-    def run(self, feed: Feed | None = None) -> ScoreReport:
+    def run(self, feed: Feed | None = None, *, is_limited: bool | None = None) -> ScoreReport:
+        """Scores until nothing is left, and the feed is closed; the budget limits how many are begun at once.
+
+        A feed sees to the budget itself, unless the batch `is_limited`.
+        """
+        is_limited = feed is None if is_limited is None else is_limited
         level = Level.NONE
         spending = self._job.spending
         while self._has_work or (feed and feed.is_open):
@@ -214,14 +219,15 @@ class Batch:
             if level is Level.CANCEL:
                 break
             if level is Level.NONE:
-                self._launch_more(is_limited=feed is None)
+                self._launch_more(is_limited=is_limited)
                 if feed is not None and feed.has_more and self.room:
                     # What waits for another one's verdict, or has it already, takes no place.
                     continue
             pause = self._judging.seconds_to_next(level)
             if pause is None and ((feed is not None and feed.is_open) or (self._trials and self._trials.in_flight)):
                 pause = math.inf
-            if self._opinions and self._finished == self._total and (level is Level.NONE or self._in_flight):
+            is_over = self._finished == self._total and not (feed and feed.is_open)
+            if self._opinions and is_over and (level is Level.NONE or self._in_flight):
                 # Results never wait for opinions, but the batch does, for as long as it may.
                 pause = self._opinions.seconds_left()
                 if pause == 0:

@@ -181,6 +181,9 @@ class TrlEngine:
         schedule = context.schedule(always=config.dynamic_sampling > 0)
         recorder = self._recorder = Recorder(context, training, checkpoints, begin=begin, schedule=schedule)
         reward = TrainingReward(replace(context, emit=training.tell), _scoring(context, job), job=job, session=session)
+        # Before the job ends, and before it gives up its sandboxes: rewards that were begun are its threads' work.
+        session.stack.callback(reward.abandon)
+        training.before_rest = reward.abandon
         make_environment = None
         if config.rollout == "tools":
             _check_memory(context, self._arguments, job)

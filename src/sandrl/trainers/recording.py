@@ -72,12 +72,14 @@ class Recorder:
         counted = training.take()
         step = done - 1
         self.steps_done = done
+        waited = math.fsum(call.seconds for call in counted.calls)
         metrics: dict[str, float | None] = {
             **counted.metrics,
             **training.recorder.held.metrics,
             **{name: logs[name] for name in logs if name in _OF_TRAINER or name.startswith(_FAMILIES_OF_TRAINER)},
             "step_seconds": training.step_seconds,
-            "reward_seconds": math.fsum(call.seconds for call in counted.calls),
+            "reward_seconds": waited,
+            **training.idle_metrics(waited),
         }
         if self._schedule is not None:
             # A checkpoint of this step follows, with what is known of the problems.

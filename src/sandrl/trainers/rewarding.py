@@ -23,6 +23,7 @@ from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion
 from sandrl.problems.problem_records import KeptProblems
 from sandrl.rewards import RewardFunction, VerdictCache
+from sandrl.rewards.early import EarlyBatch
 from sandrl.rewards.function import FunctionOptions
 from sandrl.rollouts.driven import DrivenEpisode
 from sandrl.rollouts.toolbox import EpisodeEnd
@@ -80,6 +81,7 @@ class TrainingReward:
         self._emit = context.emit
         self.ends: frozenset[int] = frozenset()
         self._calls = 0
+        self._begun: list[EarlyBatch] = []
         # What is known of the completions of the call at hand besides what comes of them, by their position.
         self._facts: list[dict[str, Any]] = []
 
@@ -102,12 +104,47 @@ class TrainingReward:
         ):
             facts.update(_episode(prompt, completion, environment, end))
         began = time.monotonic()
-        rewards = await asyncio.to_thread(lambda: self._function(prompts, completions, **columns))
+        rewards = await asyncio.to_thread(lambda: self._scored(prompts, completions, columns))
         report = self._function.last_report
         assert report is not None, "it has just scored"
         self._calls += 1
         self._emit(_finished_call(self._calls, report.summary, time.monotonic() - began))
         return rewards
+
+    def _scored(
+        self, prompts: Sequence[Text], completions: Sequence[Text], columns: dict[str, Any]
+    ) -> list[float | None]:
+        if self._begun and not self._place.held_out:
+            return self._judged.finish(self._begun.pop(0), prompts, completions, **columns)
+        return self._function(prompts, completions, **columns)
+
+    @property
+    def _judged(self) -> RewardFunction:
+        assert isinstance(self._function, RewardFunction), "episodes on tasks are judged where they are played"
+        return self._function
+
+    def begin(self, step: int) -> EarlyBatch:
+        """Begins the rewards of a step before its completions are known: the next call that trains finishes them."""
+        batch = self._judged.begin(step)
+        self._begun.append(batch)
+        return batch
+
+    @property
+    def last_begun(self) -> EarlyBatch:
+        """The batch that was begun last."""
+        return self._begun[-1]
+
+    def complete(
+        self, batch: EarlyBatch, prompts: Sequence[Text], completions: Sequence[Text], task_ids: Sequence[str]
+    ) -> None:
+        """Hands over the completions of a batch that was begun, as far as it does not have them."""
+        self._judged.complete(batch, prompts, completions, task_ids)
+
+    def abandon(self) -> None:
+        """Gives up the rewards that were begun."""
+        self._begun.clear()
+        if isinstance(self._function, RewardFunction):
+            self._function.abandon()
 
     def _tell(self, event: Event) -> None:
         # Second opinions are written down first, with their step.

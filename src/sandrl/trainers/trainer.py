@@ -21,6 +21,7 @@ from sandrl.problems.schedule import Schedule
 from sandrl.sandboxes import Level
 from sandrl.trainers.episodes import Environment, episode_trainer
 from sandrl.trainers.evaluation import Evaluator, evaluation_datasets
+from sandrl.trainers.overlap import early_trainer, late_trainer
 from sandrl.trainers.plan import Context
 from sandrl.trainers.recording import Recorder
 from sandrl.trainers.rewarding import (
@@ -61,7 +62,8 @@ def make_trainer(
     try:
         with place.kept_offline():
             policy = context.loader.policy(place.name, config)
-            kind = grouping_trainer(resumable_trainer(trl.GRPOTrainer), groups)
+            kind = early_trainer(resumable_trainer(trl.GRPOTrainer), reward, rows, config.overlap)
+            kind = late_trainer(grouping_trainer(kind, groups), reward, schedule, config.overlap)
             trainer = (kind if make_environment is None else episode_trainer(kind))(
                 model=policy.model,
                 processing_class=policy.tokenizer,
@@ -170,8 +172,12 @@ class EpochOrder:
         return self._length
 
     def __iter__(self) -> Iterator[int]:
+        return self.of(self._epoch())
+
+    def of(self, epoch: int) -> Iterator[int]:
+        """The order of the epoch with this number."""
         sampler = self._make()
-        for _ in range(self._epoch()):
+        for _ in range(epoch):
             # An iteration draws its permutation when it is asked for the first index.
             next(iter(sampler), None)
         return iter(sampler)

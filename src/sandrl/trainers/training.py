@@ -13,7 +13,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,6 +40,7 @@ from sandrl.runs.processes import Processes
 from sandrl.runs.recorder import EventCounts
 from sandrl.runs.resumption import PROBLEMS_DIGEST
 from sandrl.runs.session import RunPlan, RunSession, open_run
+from sandrl.runs.statistics import mean
 from sandrl.sandboxes import Connection, Interrupt, Job, Level, SandboxRequest, new_job_id
 from sandrl.sandboxes.spending import Allowance
 from sandrl.scoring.options import ScoreOptions, check_use
@@ -145,7 +146,11 @@ class Setup:
 
 
 class Training:
-    """A training whose run is open; it has no connection if there are no sandboxes."""
+    """A training whose run is open; it has no connection if there are no sandboxes.
+
+    Attributes:
+        before_rest: Ends what uses the job beside a step, before the job gives up its sandboxes.
+    """
 
     def __init__(
         self,
@@ -170,8 +175,9 @@ class Training:
         self._processes = processes
         self._job: Job | None = None
         self._began = 0.0
-        self._seconds_before = 0.0
+        self._seconds_before = self._busy_before = 0.0
         self._held_seconds = deque[float](maxlen=_RECENT_STEPS)
+        self.before_rest: Callable[[], None] = lambda: None
 
     def count_from(self, row: int) -> None:
         """Begins to count what happens, and to watch the metrics, from this row on."""
@@ -230,11 +236,24 @@ class Training:
         self._began = time.monotonic()
         if self._job is not None:
             self._seconds_before = self._job.spending.seconds
+            self._busy_before = self._job.busy_seconds or 0.0
 
     @property
     def step_seconds(self) -> float:
         """How long the current step has lasted."""
         return time.monotonic() - self._began
+
+    def idle_metrics(self, waited_seconds: float) -> dict[str, float | None]:
+        """Which shares of the current step trainer and sandboxes have waited; all processes must ask.
+
+        The trainer has waited `waited_seconds` for rewards or episodes. Sandboxes wait when no command is under way;
+        their share is None where they are on other machines.
+        """
+        seconds = max(self.step_seconds, 1e-9)
+        busy = None if self._job is None else self._job.busy_seconds
+        idle = None if busy is None else min(max(1.0 - (busy - self._busy_before) / seconds, 0.0), 1.0)
+        shares = [each for each in self._processes.gather([idle]) if each is not None]
+        return {"idle/trainer_share": min(waited_seconds / seconds, 1.0), "idle/sandbox_share": mean(shares)}
 
     def record_step(self, row: int, event: StepFinished) -> str | None:
         """Writes down a step, and tells of it; returns which of `loss` and `grad_norm` is not a number, if any."""
@@ -258,6 +277,7 @@ class Training:
         spending.expect(max(self._held_seconds))
         if spending.level is not Level.NONE:
             # To save the policy may take longer than the step.
+            self.before_rest()
             self._job.give_up_early()
 
 

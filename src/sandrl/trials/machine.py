@@ -76,6 +76,8 @@ class Machine:
         self._files = files or {}
         self._image = shape.image if shape.state is None else shape.state.image
         self._launch: Launch | None = None
+        # Until a command is told that has run in the sandbox.
+        self._startup_seconds: float | None = None
         self._facts = Facts()
         self._has_state_image = False
         self._looked_until = 0
@@ -166,7 +168,8 @@ class Machine:
             self._place.emit(ExecutionFinished(self._task_id, None, "error", error=str(error)))
             raise
         outcome = replace(_read(outcome, mark, first, output_bytes), seconds=time.monotonic() - began)
-        self._place.emit(finished(self._task_id, outcome, outcome.seconds))
+        startup, self._startup_seconds = self._startup_seconds, None
+        self._place.emit(finished(self._task_id, outcome, outcome.seconds, startup_seconds=startup))
         return outcome
 
     @property
@@ -432,8 +435,10 @@ class Machine:
             raise self._loss
         command = Command(tuple(argv), stdin, timeout_seconds, most_output_bytes=most_bytes)
         try:
-            shape = replace(self.shape, image=self._image, state=None)
+            shape, is_first = replace(self.shape, image=self._image, state=None), self._launch is None
             self._launch, outcome = self._place.launch(command, within=self._launch, tags=self._tags, shape=shape)
+            if is_first:
+                self._startup_seconds = self._launch.startup_seconds
         except (InfrastructureError, RuntimeLost) as error:
             self._launch, self._loss = None, error
             raise

@@ -89,14 +89,17 @@ def collected(job: Job, launch: Launch) -> CommandOutcome:
         raise InfrastructureError(error.message, hint=error.hint) from error
 
 
-def finished(task_id: str, outcome: CommandOutcome, seconds: float) -> ExecutionFinished:
-    """The event of a command that has ended after these seconds."""
+def finished(
+    task_id: str, outcome: CommandOutcome, seconds: float, *, startup_seconds: float | None = None
+) -> ExecutionFinished:
+    """The event of a command that has ended after these seconds; the first in a sandbox tells how it started."""
     word = "error" if outcome.timed_out else "success" if outcome.exit_code == 0 else "failure"
     return ExecutionFinished(
         task_id,
         outcome.sandbox_id,
         word,
         returncode=outcome.exit_code,
+        startup_seconds=startup_seconds,
         exec_seconds=seconds,
         stdout_bytes=len(outcome.stdout),
         stderr_bytes=len(outcome.stderr),

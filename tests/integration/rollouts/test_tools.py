@@ -38,6 +38,16 @@ def test_one_sandbox_serves_an_episode_and_another_the_next(
     assert outcomes == [("p1", "success")] * 3 + [("p1", "failure"), ("p2", "failure")]
 
 
+def test_the_start_of_the_sandbox_is_measured_with_its_first_command(tools: Toolbox, told: list[Event]) -> None:
+    for _ in range(3):
+        execute(tools, "pass")
+    first, *others = [event for event in told if isinstance(event, ExecutionFinished)]
+    assert first.startup_seconds is not None
+    assert first.startup_seconds > 0
+    assert first.exec_seconds is not None
+    assert [event.startup_seconds for event in others] == [None, None]
+
+
 def test_errors_and_timeouts_are_observations(tools: Toolbox, told: list[Event]) -> None:
     failed = execute(tools, "print('before')\n1 / 0")
     assert failed.startswith("before\nTraceback")

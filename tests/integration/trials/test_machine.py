@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandrl.errors import NoUserError
+from sandrl.events import Event, ExecutionFinished
 from sandrl.sandboxes import CommandOutcome
 from sandrl.trials import guest
 from sandrl.trials.entries import Entry, of_archive
@@ -30,6 +31,17 @@ def test_a_command_has_its_input_output_and_exit_code(machine: Machine) -> None:
     assert said(machine.run(["echo", "a  b", "$HOME"], timeout_seconds=10)) == "a  b $HOME"
     assert machine.run("kill -9 $$", timeout_seconds=10).exit_code == 137
     assert machine.run(["no-such-program"], timeout_seconds=10).exit_code == 127
+
+
+def test_its_start_is_measured_once(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Event] = []
+    monkeypatch.setattr(machine._place, "emit", told.append)
+    for _ in range(2):
+        machine.run("true", timeout_seconds=10)
+    assert [isinstance(event, ExecutionFinished) and event.startup_seconds is not None for event in told] == [
+        True,
+        False,
+    ]
 
 
 def test_variables_have_any_value_and_no_place_in_arguments(machine: Machine) -> None:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from statistics import pstdev
 
 from sandrl.config.art import ArtBackendKind, ArtTrainConfig
 from sandrl.config.episodes import at_once
+from sandrl.config.words import Overlap
 from sandrl.errors import InterruptedRunError, MissingExtraError, SandrlError, TrainingError
 from sandrl.events import (
     BackendChosen,
@@ -40,6 +43,7 @@ from sandrl.runs.session import RunSession
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
+from sandrl.trainers.art.ahead import PlayAhead
 from sandrl.trainers.art.backend import StepResult, TrainedModel
 from sandrl.trainers.art.checks import COMMAND, ArtRequest, CheckResult, check
 from sandrl.trainers.art.groups import (
@@ -151,6 +155,7 @@ class ArtEngine:
         self._first_step = self._step = self._round = 0
         self._is_short = False
         self._stop = threading.Event()
+        self._ahead = PlayAhead[tuple[PlayedStep, KeptOrder]](interrupt)
         self._player: StepPlayer | None = None
         self._teacher: EndpointModel | None = None
         self._problems = {problem.task_id: problem for problem in checked.problems}
@@ -227,13 +232,15 @@ class ArtEngine:
         job = training.own_job(*tags, more_seconds=EPISODE_SECONDS)
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(self._stop.set)
+        session.stack.callback(self._ahead.close)
+        training.before_rest = self._ahead.close
         return StepPlayer(
             config,
             EpisodeOptions.of(config, self._checked.prompting),
             job=job,
             writer=session.writer,
-            emit=training.tell,
-            interrupt=self._interrupt,
+            emit=self._ahead.holding(training.tell),
+            interrupt=self._ahead.interrupt,
             stop=self._stop,
             concurrency=at_once(config, config.episodes_per_step, has_tasks=has_tasks(self._checked.problems)),
             attempt=session.attempt,
@@ -272,13 +279,15 @@ class ArtEngine:
                 return
 
     def _one_round(self, training: Training, model: TrainedModel, attempt: int) -> Round:
-        steps = self._config.steps
+        steps, began = self._config.steps, time.monotonic()
         if self._checked.recorded:
             groups, played = self._checked.recorded[self._round], None
             self._emit(StepStarted(self._step, steps, attempt, len(groups)))
         else:
             played = self._play(training, model, attempt)
             groups = groups_of(played.episodes)
+            self._begin_ahead(model)
+        waited = time.monotonic() - began
         dropped = 0 if played is None else played.dropped
         rewards = [sample.reward for group in groups for sample in group.samples]
         mean = math.fsum(rewards) / len(rewards) if rewards else None
@@ -287,7 +296,7 @@ class ArtEngine:
         useful = with_gradient(kept, needs_logprobs=model.needs_logprobs)
         self._emit(TrajectoriesCollected(len(rewards), dropped, mean, len(groups), len(useful)))
         trained, unscored, failure = self._learn(model, kept, useful, dropped, truncated)
-        metrics = _metrics(trained, unscored, training.step_seconds)
+        metrics = _metrics(trained, unscored, training.step_seconds) | training.idle_metrics(waited)
         if self._config.mask_truncated:
             metrics[TRUNCATED] = float(truncated)
         if self._config.dynamic_sampling and played is not None:
@@ -319,13 +328,23 @@ class ArtEngine:
         return done
 
     def _play(self, training: Training, model: TrainedModel, attempt: int) -> PlayedStep:
+        self._emit(StepStarted(self._step, self._config.steps, attempt, self._config.groups))
+        played, kept = self._ahead.take() or self._play_round(model, self._actor(model), self._round)
+        keep_order(art_directory(training.session.writer.path), kept)
+        return played
+
+    def _begin_ahead(self, model: TrainedModel) -> None:
+        # The model as it is now plays it: under its name of now, also when it has another one.
+        if self._config.overlap is Overlap.STEP and self._step + 1 < self._config.steps and not self._interrupt.level:
+            self._ahead.begin(partial(self._play_round, model, self._actor(model), self._round + 1))
+
+    def _play_round(self, model: TrainedModel, actor: EndpointModel, number: int) -> tuple[PlayedStep, KeptOrder]:
         # The episodes of a round, with those of further problems where groups have no gradient.
         config, schedule = self._config, self._schedule
         assert schedule is not None, "there are problems where episodes are run"
         before = schedule.state
         names = schedule.take(config.groups)
-        self._emit(StepStarted(self._step, config.steps, attempt, len(names)))
-        played = self._play_groups(model, names)
+        played = self._play_groups(actor, number, names)
         left = config.dynamic_sampling * config.groups
         taken = set(names)
         while left and (missing := config.groups - len(self._useful(played, model))) > 0:
@@ -334,11 +353,9 @@ class ArtEngine:
                 break
             left -= len(names)
             taken.update(names)
-            played = played.plus(self._play_groups(model, names, first=len(played.episodes)))
+            played = played.plus(self._play_groups(actor, number, names, first=len(played.episodes)))
         note_all(schedule, played.results)
-        kept = KeptOrder(round=self._round, before=before, after=schedule.state)
-        keep_order(art_directory(training.session.writer.path), kept)
-        return played
+        return played, KeptOrder(round=number, before=before, after=schedule.state)
 
     def _useful(self, played: PlayedStep, model: TrainedModel) -> tuple[Group, ...]:
         groups = groups_of(played.episodes)
@@ -355,12 +372,13 @@ class ArtEngine:
             MISSING_GROUPS: float(groups - len(useful)),
         }
 
-    def _play_groups(self, model: TrainedModel, names: Sequence[str], *, first: int = 0) -> PlayedStep:
+    def _play_groups(self, actor: EndpointModel, number: int, names: Sequence[str], *, first: int = 0) -> PlayedStep:
         config = self._config
         assert self._player is not None, "it exists only if episodes are run"
         left = dict.fromkeys(names, config.samples)
         ended = first // config.samples
         rewards: defaultdict[str, list[float | None]] = defaultdict(list)
+        tell = self._ahead.holding(self._emit)
 
         def note(episode: Episode) -> None:
             task_id = episode.problem.task_id
@@ -368,10 +386,10 @@ class ArtEngine:
             left[task_id] -= 1
             if not left[task_id]:
                 finished = ended + sum(not count for count in left.values())
-                self._emit(ProblemPlayed(task_id, tuple(rewards[task_id]), finished, ended + len(left)))
+                tell(ProblemPlayed(task_id, tuple(rewards[task_id]), finished, ended + len(left)))
 
         problems = [self._problems[name] for name in names]
-        played = self._player.play(self._round, problems, config.samples, self._actor(model), first=first, on_end=note)
+        played = self._player.play(number, problems, config.samples, actor, first=first, on_end=note)
         if played.unfinished:
             raise InterruptedRunError("interrupted", signal_number=self._interrupt.signal_number)
         return played
