@@ -67,7 +67,13 @@ def make_service(options: ServiceOptions, *, is_offline: bool = False) -> Servic
     set_verbosity_error()
     _check_fits(options, is_offline=is_offline)
     try:
-        base = Base(options.model, alias=options.alias, context=options.context, is_offline=is_offline)
+        base = Base(
+            options.model,
+            alias=options.alias,
+            context=options.context,
+            is_offline=is_offline,
+            dtype=options.dtype,
+        )
     except _UNLOADABLE as error:
         raise InputError(f"the model cannot be loaded: {first_line(error)}", path=options.model) from error
     if sum(tensor.numel() for tensor in base.weights.values()) < _SMALL and base.device.type == "cpu":
