@@ -14,6 +14,7 @@ transformers: Any = pytest.importorskip("transformers", reason="not installed: t
 tokenizers: Any = pytest.importorskip("tokenizers", reason="not installed: tokenizers (make test-grpo)")
 pytest.importorskip("peft", reason="not installed: peft (make test-grpo)")
 
+from sandrl.config.tinker import Dtype  # noqa: E402
 from sandrl.errors import InputError, UsageError  # noqa: E402
 from sandrl.settings import Settings, load_settings  # noqa: E402
 from sandrl.trainers.tinker.checkpoints import Checkpoints  # noqa: E402
@@ -133,7 +134,7 @@ def test_adapters_on_a_part_of_the_model_are_on_this_part_alone(
 def test_weights_have_the_numbers_of_the_base_model_or_those_asked_for(tmp_path: Path, settings: Settings) -> None:
     model = saved_model(tmp_path / "model", "Qwen3", torch.bfloat16)
     expected = trained(model, tmp_path / "state")
-    for number, (dtype, found) in enumerate(((None, torch.bfloat16), ("float32", torch.float32))):
+    for number, (dtype, found) in enumerate(((None, torch.bfloat16), (Dtype.FLOAT32, torch.float32))):
         target = tmp_path / str(number)
         export_model(ExportOptions(PATH, dtype=dtype, state=tmp_path / "state"), target, settings)
         loaded = transformers.AutoModelForCausalLM.from_pretrained(target, dtype="auto")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +10,8 @@ import typer
 from sandrl.cli import results
 from sandrl.cli.completion import values
 from sandrl.cli.verbosity import Quiet, Verbose, choose_verbosity, is_quiet
+from sandrl.config.tinker import Dtype
 from sandrl.settings import load_settings
-
-
-class Dtype(StrEnum):
-    """The numbers of exported weights."""
-
-    FLOAT32 = "float32"
-    BFLOAT16 = "bfloat16"
-    FLOAT16 = "float16"
 
 
 def export(

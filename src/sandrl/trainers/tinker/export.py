@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sandrl import extras
 from sandrl.config.art import ArtTrainConfig
+from sandrl.config.tinker import Dtype
 from sandrl.errors import InputError, UsageError
 from sandrl.events import Emit, ignore
 from sandrl.files import new_directory
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from sandrl.trainers.tinker.weights import Base, Weights
 
-DTYPES = ("float32", "bfloat16", "float16")
 _SCHEME = "tinker://"
 _STEP = re.compile(r"step_(\d+)")
 
@@ -52,7 +52,7 @@ class ExportOptions:
     source: str
     step: int | None = None
     adapters: bool = False
-    dtype: str | None = None
+    dtype: Dtype | None = None
     state: Path | None = None
 
 
@@ -92,7 +92,7 @@ def export_model(options: ExportOptions, target: Path, settings: Settings, *, em
         raise UsageError(message, hint="leave `adapters` out: the export is then a whole model", fields=("adapters",))
     with libraries.kept_quiet(), new_directory(target) as directory:
         if options.adapters:
-            _save_adapters(directory, tensors, about.config.rank, base_model, options.dtype or DTYPES[0])
+            _save_adapters(directory, tensors, about.config.rank, base_model, options.dtype or Dtype.FLOAT32)
             tokenizer = libraries.load("transformers").AutoTokenizer
             tokenizer.from_pretrained(base_model, local_files_only=is_offline).save_pretrained(directory)
             return Exported(place.name, base_model, f"LoRA adapters of rank {about.config.rank}")
@@ -143,7 +143,7 @@ def _found_in_run(options: ExportOptions, settings: Settings, emit: Emit) -> tup
     return places[step], model, config.is_tiny or find_model(model).is_offline
 
 
-def _save_merged(directory: Path, base: Base, weights: Weights, dtype: str | None) -> None:
+def _save_merged(directory: Path, base: Base, weights: Weights, dtype: Dtype | None) -> None:
     import torch
     from transformers import AutoConfig
 
@@ -166,7 +166,7 @@ def _untie(module: Any, weights: Weights) -> None:
         output.weight = torch.nn.Parameter(weights[names[output]].clone(), requires_grad=False)
 
 
-def _save_adapters(directory: Path, tensors: Mapping[str, Tensor], rank: int, base_model: str, dtype: str) -> None:
+def _save_adapters(directory: Path, tensors: Mapping[str, Tensor], rank: int, base_model: str, dtype: Dtype) -> None:
     import torch
     from safetensors.torch import save_file
 

@@ -18,7 +18,15 @@ from torch import Tensor
 from sandrl.trainers.tinker.bodies import Datum
 from sandrl.trainers.tinker.losses import Config, check_inputs, token_losses
 from sandrl.trainers.tinker.options import AdapterConfig, RequestError
-from sandrl.trainers.tinker.weights import AllWeights, Base, Lora, TrainableTensors, Weights, load_tensors
+from sandrl.trainers.tinker.weights import (
+    AllWeights,
+    Base,
+    Lora,
+    TrainableTensors,
+    Weights,
+    check_tensors,
+    load_tensors,
+)
 
 TOKENS_AT_ONCE = 16_384
 """How many tokens go through the model together, padding included."""
@@ -109,6 +117,7 @@ class ModelInTraining:
             RequestError: If something else was trained there, or the optimizer's state was not saved.
         """
         content = torch.load(io.BytesIO(saved), weights_only=True, map_location=self._base.device)
+        check_tensors(self._trained, content["tensors"])
         if optimizer and "optimizer" not in content:
             raise RequestError("the checkpoint has no optimizer state: it was saved for sampling")
         load_tensors(self._trained, content["tensors"])

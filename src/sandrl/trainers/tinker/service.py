@@ -352,7 +352,9 @@ class Service:
             with torch.inference_mode():
                 logprobs += target_logprobs(self.base, weights, [Example(prompt[:-1], prompt[1:], {})])[0].tolist()
                 if likeliest:
-                    logits_TV = self.base(weights, input_ids=self.base.tensor([prompt[:-1]]), use_cache=False).logits[0]
+                    logits_TV = (
+                        self.base(weights, input_ids=self.base.tensor([prompt[:-1]]), use_cache=False).logits[0].float()
+                    )
                     logprobs_TV = torch.log_softmax(logits_TV, dim=-1)
                     values, tokens = logprobs_TV.topk(min(likeliest, self.base.vocabulary), dim=-1)
                     rows = zip(tokens.tolist(), values.tolist(), strict=True)

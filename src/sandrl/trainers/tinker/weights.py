@@ -201,14 +201,18 @@ def read_tensors(content: bytes) -> dict[str, Tensor]:
     return tensors
 
 
-def load_tensors(trained: TrainableTensors, tensors: Mapping[str, Tensor]) -> None:
-    """Sets trained tensors to those of a checkpoint.
+def check_tensors(trained: TrainableTensors, tensors: Mapping[str, Tensor]) -> None:
+    """Makes sure that trained tensors can be set to those of a checkpoint.
 
     Raises:
         RequestError: If the checkpoint is of other tensors.
     """
     if {name: each.shape for name, each in tensors.items()} != {n: each.shape for n, each in trained.tensors.items()}:
         raise RequestError("the checkpoint belongs to a model with other trained tensors")
+
+
+def load_tensors(trained: TrainableTensors, tensors: Mapping[str, Tensor]) -> None:
+    """Sets trained tensors to those of a checkpoint, for which `check_tensors` holds."""
     with torch.no_grad():
         for name, tensor in trained.tensors.items():
             tensor.copy_(tensors[name])
@@ -221,6 +225,7 @@ def merged(base: Base, config: AdapterConfig, tensors: Mapping[str, Tensor], *, 
         RequestError: If the checkpoint is of another model.
     """
     trained: TrainableTensors = AllWeights(base) if everything else Lora(base, config)
+    check_tensors(trained, tensors)
     load_tensors(trained, tensors)
     with torch.no_grad():
         return trained.weights()
