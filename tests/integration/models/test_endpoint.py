@@ -221,7 +221,7 @@ def test_little_is_sent_back_of_megabytes_that_are_no_json(is_of_responses: bool
     written = "{begin" + "x" * 1_750_000 + "end"
     item = {"type": "function_call", "call_id": "1", "name": "f", "arguments": written}
     said = Message("assistant", "", (ToolCall("1", "f", written),), items=(item,) if is_of_responses else ())
-    script: list[Answer] = [Fault(404), Says("ok")] if is_of_responses else [Says("ok")]
+    script: list[Answer] = [Fault(404, body={"detail": "Not Found"}), Says("ok")] if is_of_responses else [Says("ok")]
     _, questions = ask(script, (*HELLO, said, Message("tool", "no", tool_call_id="1")))
     sent = questions[-1].messages[1]
     arguments = sent["arguments"] if is_of_responses else sent["tool_calls"][0]["function"]["arguments"]

@@ -38,6 +38,7 @@ _GRADIENT_STEPS = "data/step_num_gradient_steps"
 _JOB = "job.json"
 _FAILED = "Training job failed: "
 _LATER = "resume the run with --resume once it answers"
+_AGAIN = "resume the run with --resume, which makes the step again"
 _KEY_HINT = "set WANDB_API_KEY to a key of https://wandb.ai/settings"
 _PROBE_SECONDS = 10.0
 _POLL_SECONDS, _SUBMIT_SECONDS = 30.0, 600.0
@@ -164,7 +165,9 @@ class ServerlessModel(TrainedModel):
                 found = self._ended(self._loop.run(self._backend.train(self._model, [])))
             measured = {name: value for name, value in found.metrics.items() if not name.startswith("data/")}
             self.found = StepResult(found.step, found.gradient_steps, found.tokens, measured)
-        except _JobError as error:
+        except EndpointError as error:
+            if self._job.exists():
+                raise
             emit(Warned(f"{error.message}; its step is made again"))
         finally:
             self._create = create
@@ -215,7 +218,8 @@ class ServerlessModel(TrainedModel):
                 fields=("base_model", "project"),
             ) from error
         except openai.NotFoundError as error:
-            raise _JobError(f"{place} has no such model or training job any more", hint=_LATER) from error
+            self._job.unlink(missing_ok=True)
+            raise EndpointError(f"{place} has no such model or training job any more", hint=_AGAIN) from error
         except openai.APIConnectionError as error:
             raise EndpointError(f"{place} does not answer", hint=_LATER) from error
         except openai.APIError as error:
@@ -225,12 +229,8 @@ class ServerlessModel(TrainedModel):
             if reason.startswith(_FAILED):
                 self._job.unlink(missing_ok=True)
                 message = f"the training job of step {self._step + 1} failed: {reason.removeprefix(_FAILED)}"
-                raise _JobError(message, hint="--resume makes the step again") from error
+                raise EndpointError(message, hint=_AGAIN) from error
             raise EndpointError(f"{place} gives an answer that ART cannot read: {reason}", hint=_LATER) from error
-
-
-class _JobError(EndpointError):
-    """A job that has failed, or that the service does not have."""
 
 
 class _NoBar:
