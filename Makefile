@@ -18,7 +18,7 @@ ARGS   ?=
 JOBS   ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check static format lint types imports generated words docs docs-exceptions docs-serve venv-docs generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth venv-art test-art venv-integrations test-integrations lock pictures bench wheel release venv-release clean
+.PHONY: help demo test test-unit check static format lint types imports generated words docs docs-exceptions docs-serve venv-docs generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth venv-art test-art venv-integrations test-integrations lock pictures bench wheel release venv-release clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -35,6 +35,9 @@ demo: venv-base ## Score five completions in five isolated sandboxes
 # Files in the order of their names: those of tests/unit are the last, so short that all processes end at the same time.
 test: venv ## Run the tests
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-unit: venv ## Run the unit tests, for example with another Python: make test-unit PYTHON=python3.13 VENV=.venv-3.13
+	@$(BIN)/python -m pytest tests/unit --numprocesses 2 --dist loadfile $(ARGS)
 
 venv-grpo: ## Set up .venv-grpo: development, and what `sandrl grpo` trains with, for the processor alone
 	@$(SETUP) --lock grpo $(VENV_GRPO)
@@ -141,4 +144,4 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@cat requirements/integrations.bare.txt >> requirements/integrations.txt
 
 clean: ## Remove .venv and caches
-	rm -rf $(VENV) $(VENV_GRPO) $(VENV_UNSLOTH) $(VENV_ART) $(VENV_INTEGRATIONS) $(VENV_DOCS) $(VENV_RELEASE) site .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-3.* $(VENV_GRPO) $(VENV_UNSLOTH) $(VENV_ART) $(VENV_INTEGRATIONS) $(VENV_DOCS) $(VENV_RELEASE) site .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -39,7 +39,7 @@ _DRIVER = Path("/proc/driver/nvidia")
 _TORCH = {
     "grpo": TORCH_FOR_CPU,
     "unsloth": TORCH_FOR_CPU,
-    "art-tinker": "torch==2.10.0+cpu",
+    "art-tinker": "torch==2.11.0+cpu" if sys.version_info >= (3, 12) else "torch==2.10.0+cpu",
 }
 # The extras whose pins contradict one another, with the package that shows which one is installed.
 _TRAINERS = {

@@ -104,6 +104,7 @@ class Settings:
         config_dir: What the user has set for all commands, such as prices; by default there is nothing.
         base_url: Address of the sandbox service, where it is not the usual one.
         tinker_base_url: Address of that service, where it is not the usual one.
+        wandb_training_base_url: Address of W&B Training, where it is not the usual one.
         wandb_mode: Whether it works `online`, `offline` or is `disabled`; what suits it unless set.
         wandb_entity: The entity it is used with; both together are credentials for the sandbox service, too.
         service_token: The token of `sandrl serve`, for the service and for those who ask it.
@@ -136,6 +137,7 @@ class Settings:
     wandb_entity: str | None = None
     wandb_project: str | None = None
     wandb_mode: str | None = None
+    wandb_training_base_url: str | None = None
     service_token: str | None = field(default=None, repr=False)
     service_url: str | None = None
     problems: str | None = None
@@ -173,6 +175,7 @@ class Settings:
             wandb_entity=values.get("WANDB_ENTITY_NAME"),
             wandb_project=values.get("WANDB_PROJECT"),
             wandb_mode=values.get("WANDB_MODE"),
+            wandb_training_base_url=values.get("WANDB_TRAINING_BASE_URL"),
             service_token=values.get("SANDRL_SERVICE_TOKEN"),
             service_url=values.get("SANDRL_SERVICE_URL"),
             problems=values.get("SANDRL_PROBLEMS"),

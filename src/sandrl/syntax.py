@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TypeVar, cast
@@ -57,6 +58,47 @@ def try_parse(text: str) -> ast.Module | None:
         return parse(text)
     except SyntaxError:
         return None
+
+
+def written(node: ast.AST) -> str:
+    """A syntax tree as text that every Python from 3.8 on reads.
+
+    Python 3.12 and later write a string inside an f-string in the quotes of the f-string, which older ones do not read.
+    """
+    if any(isinstance(each, ast.JoinedStr) and _has_strings(each) for each in ast.walk(node)):
+        node = _WithoutNestedQuotes().visit(deepcopy(node))
+    return ast.unparse(node)
+
+
+def _has_strings(text: ast.JoinedStr) -> bool:
+    values = [each.value for each in ast.walk(text) if isinstance(each, ast.FormattedValue)]
+    return any(
+        isinstance(each, ast.JoinedStr) or (isinstance(each, ast.Constant) and isinstance(each.value, str | bytes))
+        for value in values
+        for each in ast.walk(value)
+    )
+
+
+class _WithoutNestedQuotes(ast.NodeTransformer):
+    # `f"{a['b']!r:>{n}}"` becomes `"{!r:>{}}".format(a['b'], n)`.
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        if not _has_strings(node):
+            return node
+        values: list[ast.expr] = []
+        template = ast.Constant(self._template(node, values))
+        return ast.copy_location(ast.Call(ast.Attribute(template, "format", ast.Load()), values, []), node)
+
+    def _template(self, node: ast.JoinedStr, values: list[ast.expr]) -> str:
+        parts = []
+        for each in node.values:
+            if isinstance(each, ast.FormattedValue):
+                values.append(self.visit(each.value))
+                conversion = "" if each.conversion == -1 else f"!{chr(each.conversion)}"
+                spec = self._template(each.format_spec, values) if isinstance(each.format_spec, ast.JoinedStr) else ""
+                parts.append(f"{{{conversion}{spec and f':{spec}'}}}")
+            elif isinstance(each, ast.Constant):
+                parts.append(str(each.value).replace("{", "{{").replace("}", "}}"))
+        return "".join(parts)
 
 
 @dataclass(frozen=True, slots=True)

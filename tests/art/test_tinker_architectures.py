@@ -12,8 +12,9 @@ torch: Any = pytest.importorskip("torch", reason="not installed: torch (make tes
 types: Any = pytest.importorskip("tinker.types", reason="not installed: tinker (make test-art)")
 transformers: Any = pytest.importorskip("transformers", reason="not installed: transformers (make test-art)")
 
+from sandrl.trainers.tinker.bodies import Datum  # noqa: E402
 from sandrl.trainers.tinker.models import ModelInTraining  # noqa: E402
-from sandrl.trainers.tinker.options import ServiceOptions  # noqa: E402
+from sandrl.trainers.tinker.options import AdapterConfig, ServiceOptions  # noqa: E402
 from sandrl.trainers.tinker.sampling import Sample, draw, samples  # noqa: E402
 from sandrl.trainers.tinker.server import make_service  # noqa: E402
 
@@ -67,12 +68,9 @@ def make_model(directory: Path, tokenizer: Any, name: str) -> Any:
     return model
 
 
-def datum(tokens: list[int]) -> Any:
-    inputs = {
-        "target_tokens": types.TensorData(data=[*tokens[1:], 7], dtype="int64", shape=[len(tokens)]),
-        "weights": types.TensorData(data=[1.0] * len(tokens), dtype="float32", shape=[len(tokens)]),
-    }
-    return types.Datum(model_input=types.ModelInput.from_ints(tokens), loss_fn_inputs=inputs)
+def datum(tokens: list[int]) -> Datum:
+    targets = torch.tensor([*tokens[1:], 7])
+    return Datum(tokens, {"target_tokens": targets, "weights": torch.ones(len(tokens))})
 
 
 @pytest.mark.parametrize("everything", [False, True], ids=["adapters", "all-weights"])
@@ -85,13 +83,13 @@ def test_a_model_is_trained_and_sampled(untrained_policy: Path, tmp_path: Path, 
     base = make_service(options, is_offline=True).base
 
     # A batch is its members: padding changes nothing.
-    model = ModelInTraining(base, types.LoraConfig(rank=4, seed=0), everything=everything)
+    model = ModelInTraining(base, AdapterConfig(rank=4, seed=0), everything=everything)
     data = [datum(prompt) for prompt in PROMPTS]
-    alone = sum(model.run([each], "cross_entropy", {}, backward=False).metrics["loss:sum"] for each in data)
-    before = model.run(data, "cross_entropy", {}, backward=True).metrics["loss:sum"]
+    alone = sum(model.run([each], "cross_entropy", {}, backward=False).loss for each in data)
+    before = model.run(data, "cross_entropy", {}, backward=True).loss
     assert before == pytest.approx(alone, rel=1e-4)
     model.step(types.AdamParams(learning_rate=1e-2))
-    assert model.run(data, "cross_entropy", {}, backward=False).metrics["loss:sum"] < before - 0.5
+    assert model.run(data, "cross_entropy", {}, backward=False).loss < before - 0.5
 
     greedy = types.SamplingParams(max_tokens=TOKENS, temperature=0.0)
     together: list[Sample] = [samples(prompt, greedy, 1, base, random.Random(0))[0] for prompt in PROMPTS]

@@ -20,6 +20,7 @@ tinker: Any = pytest.importorskip("tinker", reason="not installed: tinker (make 
 
 from sandrl.settings import load_settings  # noqa: E402
 from tests.support.tinker_serve import Served, served  # noqa: E402
+from tests.support.tinker_server.process import made  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -72,7 +73,7 @@ def test_a_service_has_a_key_of_its_own_that_is_gone_with_it(tmp_path: Path) -> 
         assert status_of_a_huge_body(service, says_so=False) == 413
         names = [each.model_name for each in service.client.get_server_capabilities().supported_models]
         assert names == [service.model, "tiny"]
-        training = service.client.create_lora_training_client("tiny", rank=4)
+        training = made(service.client.create_lora_training_client("tiny", rank=4))
         before = training.forward_backward([datum()], "cross_entropy").result().metrics["loss:sum"]
         training.optim_step(tinker.AdamParams(learning_rate=0.01)).result()
         assert training.forward([datum()], "cross_entropy").result().metrics["loss:sum"] < before
@@ -112,7 +113,7 @@ def test_a_key_of_ones_own_is_taken_from_the_environment(tmp_path: Path) -> None
 
 def test_requests_beyond_the_queue_are_sent_again_and_none_is_lost(tmp_path: Path) -> None:
     with served(tmp_path, "--max-queue", "2", "--seed", "5") as service:
-        sampler = service.client.create_sampling_client(base_model="tiny")
+        sampler = made(service.client.create_sampling_client(base_model="tiny"))
         params = tinker.SamplingParams(max_tokens=8, temperature=1.0)
         prompt = tinker.ModelInput.from_ints(PROMPT)
 
@@ -127,8 +128,8 @@ def test_only_the_latest_samplers_without_a_name_are_kept(tmp_path: Path) -> Non
     from sandrl.trainers.tinker.service import SAMPLERS_KEPT
 
     with served(tmp_path, "--lora") as service:
-        training = service.client.create_lora_training_client("tiny", rank=4)
-        samplers = [training.save_weights_and_get_sampling_client() for _ in range(SAMPLERS_KEPT + 1)]
+        training = made(service.client.create_lora_training_client("tiny", rank=4))
+        samplers = [made(training.save_weights_and_get_sampling_client()) for _ in range(SAMPLERS_KEPT + 1)]
         files = list((tmp_path / "tinker" / ".samplers").iterdir())
         assert len(files) == SAMPLERS_KEPT
         params = tinker.SamplingParams(max_tokens=4)
@@ -170,7 +171,7 @@ def test_what_cannot_be_served_is_one_clear_line(tmp_path: Path, words: tuple[st
 
 def test_all_weights_are_trained_where_that_is_said(tmp_path: Path) -> None:
     with served(tmp_path, "--no-lora") as service:
-        training = service.client.create_lora_training_client("tiny", rank=4)
+        training = made(service.client.create_lora_training_client("tiny", rank=4))
         training.forward_backward([datum()], "cross_entropy").result()
         training.optim_step(tinker.AdamParams(learning_rate=0.01)).result()
         training.save_state("all").result()

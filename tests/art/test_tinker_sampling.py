@@ -15,7 +15,7 @@ tinker: Any = pytest.importorskip("tinker", reason="not installed: tinker (make 
 from sandrl.trainers.tinker.options import RequestError  # noqa: E402
 from sandrl.trainers.tinker.sampling import draw, samples  # noqa: E402
 from sandrl.trainers.tinker.weights import Base  # noqa: E402
-from tests.support.tinker_server.process import TinkerServer  # noqa: E402
+from tests.support.tinker_server.process import TinkerServer, made  # noqa: E402
 
 PROMPT = [1, 40, 41, 42, 43, 2, 50, 51]
 OTHERS = [[1, 60], list(range(30, 60)), [1, 9, 8, 7, 6], list(range(100, 120))]
@@ -32,7 +32,7 @@ def base(untrained_policy: Path) -> Base:
 @pytest.fixture(scope="module")
 def sampler(tinker_server: TinkerServer) -> Any:
     service = tinker.ServiceClient(base_url=tinker_server.base_url, api_key=tinker_server.key)
-    return service.create_sampling_client(base_model=str(tinker_server.model))
+    return made(service.create_sampling_client(base_model=str(tinker_server.model)))
 
 
 def drawn(base: Base, prompt: list[int] = PROMPT, *, count: int = 1, **params: Any) -> list[Any]:
@@ -153,7 +153,7 @@ def test_the_sdk_gets_logprobs_of_prompts_and_of_samples_alike(sampler: Any, unt
 
 def test_a_sampler_stays_what_it_was_while_its_model_is_trained(tinker_server: TinkerServer) -> None:
     service = tinker.ServiceClient(base_url=tinker_server.base_url, api_key=tinker_server.key)
-    client = service.create_lora_training_client(str(tinker_server.model), rank=4, seed=0)
+    client = made(service.create_lora_training_client(str(tinker_server.model), rank=4, seed=0))
     prompt = tinker.ModelInput.from_ints(PROMPT)
     inputs = {"target_tokens": [*PROMPT[1:], 7], "weights": [1.0] * len(PROMPT)}
     example = tinker.Datum(model_input=prompt, loss_fn_inputs=inputs)
@@ -161,7 +161,10 @@ def test_a_sampler_stays_what_it_was_while_its_model_is_trained(tinker_server: T
     for name in ("before", "after"):
         forward.append(client.forward([example], "cross_entropy").result().loss_fn_outputs[0]["logprobs"].data)
         saved = client.save_weights_for_sampler(name).result().path
-        samplers += [service.create_sampling_client(model_path=saved), client.save_weights_and_get_sampling_client()]
+        samplers += [
+            made(service.create_sampling_client(model_path=saved)),
+            made(client.save_weights_and_get_sampling_client()),
+        ]
         client.forward_backward([example], "cross_entropy").result()
         client.optim_step(tinker.AdamParams(learning_rate=0.01)).result()
     scores = [each.compute_logprobs(prompt).result()[1:] for each in samplers]

@@ -13,7 +13,7 @@ torch: Any = pytest.importorskip("torch", reason="not installed: torch (make tes
 tinker: Any = pytest.importorskip("tinker", reason="not installed: tinker (make test-art)")
 
 from sandrl.trainers.tinker.losses import token_losses  # noqa: E402
-from tests.support.tinker_server.process import TinkerServer, running_server  # noqa: E402
+from tests.support.tinker_server.process import TinkerServer, made, running_server  # noqa: E402
 
 INPUT, TARGET = list(range(5, 25)), list(range(6, 26))
 WEIGHTS = [0.0] * 8 + [1.0] * 6 + [0.5] * 6
@@ -45,7 +45,7 @@ def service(server: TinkerServer) -> Any:
 @pytest.fixture
 def train(service: Any, server: TinkerServer) -> Callable[..., Any]:
     def make(**options: Any) -> Any:
-        return service.create_lora_training_client(str(server.model), **{"rank": 4, "seed": 3, **options})
+        return made(service.create_lora_training_client(str(server.model), **{"rank": 4, "seed": 3, **options}))
 
     return make
 

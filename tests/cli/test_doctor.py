@@ -32,6 +32,7 @@ from sandrl.installation import again_command, install_command, package_command
 from sandrl.runtime import daemon
 from sandrl.runtime.selfcheck import SelfCheck, check_isolation
 from sandrl.settings import can_be_private, load_settings
+from sandrl.trainers.art.libraries import VERSION
 from tests.cli.conftest import RIGHT, SANDRL, Run
 from tests.support.terminal import run_on_terminal
 
@@ -330,7 +331,20 @@ def test_an_extra_is_installed_or_there_is_a_line_that_does_it(
         monkeypatch.syspath_prepend(tmp_path / "packages")
     found = {check.name: check for check in extra_checks()}
     assert set(found) == {
-        *("art-local", "art-tinker", "endpoint", "grpo", "hub", "ray", "serve", "swe", "unsloth", "vllm", "wandb")
+        *(
+            "art-local",
+            "art-serverless",
+            "art-tinker",
+            "endpoint",
+            "grpo",
+            "hub",
+            "ray",
+            "serve",
+            "swe",
+            "unsloth",
+            "vllm",
+            "wandb",
+        )
     }
     assert (found["hub"].state, found["hub"].detail) == (state, detail)
     assert found["hub"].hint == (None if state == "ok" else install_command("hub"))
@@ -383,7 +397,7 @@ def test_an_import_that_ends_the_process_or_never_ends_hides_no_other_package(
 
 
 def test_the_extras_of_an_extra_s_packages_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, version in (("openpipe_art", "0.5.18"), ("openai", "2.20"), ("pyarrow", "25.0")):
+    for name, version in (("openpipe_art", VERSION), ("openai", "2.20"), ("pyarrow", "25.0")):
         installed(tmp_path / "packages", name, version)
     [art] = (tmp_path / "packages").glob("openpipe_art-*/METADATA")
     with art.open("a") as file:

@@ -116,8 +116,15 @@ class ScriptedModel:
             self.questions.append(question)
         return self._script(question)
 
+    def chat_document(self, answer: Says) -> dict[str, Any]:
+        return chat_document(answer)
+
     def admits(self, headers: Mapping[str, str]) -> bool:
         return self._key is None or headers.get("Authorization") == f"Bearer {self._key}"
+
+    def found(self, path: str) -> object:
+        """The document at a path, a fault, or None."""
+        return self.listed() if path == "/v1/models" else None
 
     def listed(self) -> dict[str, Any] | None:
         models = self._models
@@ -151,8 +158,11 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             if not self._is_admitted():
                 return
-            listed = model.listed() if self.path == "/v1/models" else None
-            self._send(404 if listed is None else 200, json.dumps(listed or {"detail": "Not Found"}).encode())
+            found = model.found(self.path)
+            if isinstance(found, Fault):
+                self._fail(found)
+            else:
+                self._send(404 if found is None else 200, json.dumps(found or {"detail": "Not Found"}).encode())
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -166,7 +176,7 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             elif self.path.endswith("/responses"):
                 self._send(200, json.dumps(responses_document(answer)).encode())
             else:
-                self._send(200, json.dumps(chat_document(answer)).encode())
+                self._send(200, json.dumps(model.chat_document(answer)).encode())
 
         def _is_admitted(self) -> bool:
             if model.admits(dict(self.headers)):

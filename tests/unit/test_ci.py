@@ -18,7 +18,7 @@ test-{name}:
 """
 
 
-def ci(folder: Path, **outcomes: tuple[str, int]) -> subprocess.CompletedProcess[str]:
+def ci(folder: Path, *pythons: str, **outcomes: tuple[str, int]) -> subprocess.CompletedProcess[str]:
     """Runs it in a folder where the tests of each part print a last line and end with a code."""
     (folder / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", folder / ".ci")
@@ -29,14 +29,19 @@ def ci(folder: Path, **outcomes: tuple[str, int]) -> subprocess.CompletedProcess
     rules += "".join(
         TRAINER.format(name=name, last_line=last_line, code=code) for name, (last_line, code) in outcomes.items()
     )
+    rules += "test-unit:\n\t@echo '==== 30000 passed in 2.00s ====' \n"
     (folder / "Makefile").write_text(rules, encoding="utf-8")
-    # Nothing is to be installed.
+    # Nothing is to be installed, and of other Pythons there are those that a test names.
     programs = folder / "programs"
     programs.mkdir()
+    for version in ("3.11", "3.12", "3.13"):
+        program = programs / ("python3" if version == "3.11" else f"python{version}")
+        program.write_text(f"#!/bin/sh\necho {version if version in ('3.11', *pythons) else 'none'}\n")
+        program.chmod(0o755)
     for name in ("bwrap", "newuidmap", "tmux", "zsh", "fish", "chromium"):
         (programs / name).touch(mode=0o755)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    environment["PATH"] = f"{programs}:{environment['PATH']}"
+    environment |= {"PATH": f"{programs}:{environment['PATH']}", "PYENV_ROOT": str(folder / "none")}
     return subprocess.run(
         ["bash", ".ci/run"], cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
     )
@@ -57,6 +62,13 @@ def test_the_last_line_counts_all_parts_and_the_output_of_each_is_in_one_piece(t
     for name, begin in begins.items():
         assert lines[begin - 1] == f"ci: {name}"
         assert lines[begin + 1] == f"end {name}"
+
+
+def test_the_unit_tests_run_on_every_other_python_that_is_there(tmp_path: Path) -> None:
+    outcomes = {name: passing(1) for name in ("base", "grpo", "unsloth", "art", "integrations")}
+    done = ci(tmp_path, "3.12", "3.13", **outcomes)
+    assert done.stdout.splitlines()[-1] == "60005 passed, 0 failed"
+    assert {"ci: python-3.12", "ci: python-3.13"} <= {*done.stdout.splitlines()}
 
 
 @pytest.mark.parametrize("part", ["base", "grpo", "unsloth", "art", "integrations"])

@@ -182,7 +182,10 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
             may_overlap = chosen["trajectories"] is None and chosen["backend"] is not ArtBackendKind.LOCAL
             is_ahead = chosen["overlap"] is not Overlap.NONE and may_overlap
             chosen["overlap"] = Overlap.STEP if is_ahead else Overlap.NONE
-            chosen["lora"] = chosen["lora"] or chosen["backend"] in (ArtBackendKind.LOCAL, ArtBackendKind.TINKER)
+            adapters_only = (ArtBackendKind.LOCAL, ArtBackendKind.TINKER, ArtBackendKind.SERVERLESS)
+            chosen["lora"] = chosen["lora"] or chosen["backend"] in adapters_only
+            if chosen["backend"] is ArtBackendKind.SERVERLESS:
+                chosen |= {"policy": ArtPolicy.TRAINED, "lora_rank": 8, "renderer": None}
             chosen["num_problems"] = max(chosen["num_problems"], (chosen["batch_size"] or 0) // chosen["samples"])
             if chosen["policy"] is ArtPolicy.TRAINED:
                 chosen["temperature"] = chosen["temperature"] or 1.0

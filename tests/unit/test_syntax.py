@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import re
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,7 @@ from contextlib import suppress
 
 import pytest
 
-from sandrl.syntax import compiling, parse
+from sandrl.syntax import compiling, parse, written
 
 
 @pytest.mark.parametrize("text", ["def", "x = " + "(" * 5000 + ")" * 5000, "\x00", "x = " + "-" * 100_000 + "1"])
@@ -66,3 +67,21 @@ def test_threads_of_other_libraries_that_build_trees_make_no_text_invalid() -> N
 @pytest.mark.filterwarnings("error")
 def test_warnings_about_a_text_are_nobodys() -> None:
     assert isinstance(parse("x = '\\d' is 1"), ast.Module)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """f"{a['b']}/{'c'!r:>{n}}{{}}" """,
+        """f"{f'{n:03d}' + 'x'}|{a['b']:<4}|" """,
+        "f'{n}{n:>5}'",
+        """[f"{k or '.'}" for k in ('', a['b'])]""",
+    ],
+)
+def test_a_tree_is_written_without_quotes_of_an_f_string_inside_it(text: str) -> None:
+    source = written(parse(text))
+    names = {"a": {"b": "d{}"}, "n": 7}
+    assert eval(source, dict(names)) == eval(text, dict(names))
+    # As older Pythons read it: an f-string ends where its quotes are for the first time.
+    strings = re.findall(r"""f(['"])(.*?)\1""", source)
+    assert all("'" not in inner and '"' not in inner for _, inner in strings)

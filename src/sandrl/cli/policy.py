@@ -9,11 +9,10 @@ from typing import Annotated
 import typer
 
 from sandrl.cli import results
-from sandrl.cli.completion import values
 from sandrl.cli.verbosity import Quiet, Verbose, choose_verbosity
 from sandrl.settings import load_settings
 
-app = typer.Typer(name="policy", help="Small models of this machine: build, export.")
+app = typer.Typer(name="policy", help="Small models of this machine: build.")
 
 
 class PolicyName(StrEnum):
@@ -40,27 +39,4 @@ def build(
     choose_verbosity(verbose=verbose, quiet=quiet)
     with results.choose(json_output=True) as tell:
         copy_tiny_policy(directory, load_settings().cache_dir, seed=seed, emit=tell)
-    typer.echo(str(directory))
-
-
-@app.command("export")
-def export(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN", help="A run of `sandrl art train --backend embedded`.", autocompletion=values.run_names
-        ),
-    ],
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Output directory; must not exist or must be empty.")
-    ],
-    verbose: Verbose = False,
-    quiet: Quiet = False,
-) -> None:
-    """Save the model that the embedded Tinker service trained, after its last step, in the Hugging Face format."""
-    from sandrl.trainers.tinker.export import export_model
-
-    choose_verbosity(verbose=verbose, quiet=quiet)
-    with results.choose(json_output=True) as tell:
-        export_model(run, directory, load_settings(), emit=tell)
     typer.echo(str(directory))

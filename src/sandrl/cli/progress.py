@@ -106,7 +106,7 @@ def remark(event: events.Event) -> str | None:
                 + ("" if network in ("", "none") else " (a sandbox for each completion)")
             )
         case events.BackendChosen(kind, reason, model):
-            return f"{'Backend' if kind == 'local' else 'Tinker'}: {kind} ({reason}), model {model}"
+            return f"{'Tinker' if kind in ('tinker', 'embedded') else 'Backend'}: {kind} ({reason}), model {model}"
         case events.ModelChosen(name, place, reason):
             return f"Model: {name}, {place} ({reason})"
         case events.JobStarted(job_id, total, concurrency):

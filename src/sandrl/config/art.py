@@ -33,8 +33,11 @@ from sandrl.settings import ReportTo, Settings
 RUN_NAME = "train-001"
 TEACHER_MODEL = "gpt-5.1-codex-mini"
 BASE_MODEL = "Qwen/Qwen3-8B"
+SERVERLESS_MODEL = "OpenPipe/Qwen3-14B-Instruct"
 
-MAY_CHANGE = frozenset({"steps", "concurrency", "max_sandboxes", "budget", "log_level", "report_to", "notify"})
+MAY_CHANGE = frozenset(
+    {"steps", "concurrency", "max_sandboxes", "max_flat_rounds", "budget", "log_level", "report_to", "notify"}
+)
 """The fields that may change when a run is resumed."""
 
 _OF_TEACHERS = ("model", "base_url")
@@ -47,6 +50,10 @@ class ArtBackendKind(StrEnum):
     LOCAL = "local"
     TINKER = "tinker"
     EMBEDDED = "embedded"
+    SERVERLESS = "serverless"
+
+
+_ADAPTERS_ONLY = (ArtBackendKind.LOCAL, ArtBackendKind.TINKER, ArtBackendKind.SERVERLESS)
 
 
 class ArtPolicy(StrEnum):
@@ -72,7 +79,7 @@ def choose_backend(requested: ArtBackendKind, settings: Settings, *, can_train_h
     """Decides where a model is trained; a machine with a GPU and the extra `art-local` can train here."""
     if requested is ArtBackendKind.AUTO and can_train_here:
         return BackendChoice(ArtBackendKind.LOCAL, "this machine has a GPU")
-    if requested in (ArtBackendKind.LOCAL, ArtBackendKind.EMBEDDED):
+    if requested in (ArtBackendKind.LOCAL, ArtBackendKind.EMBEDDED, ArtBackendKind.SERVERLESS):
         return BackendChoice(requested, "requested")
     if settings.tinker_api_key is not None:
         return BackendChoice(ArtBackendKind.TINKER, f"{settings.tinker_api_key_source} is set")
@@ -100,14 +107,18 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
     )
     backend: ArtBackendKind = option(
         ArtBackendKind.AUTO,
-        "Where to train: `local` on a GPU of this machine, `tinker` with a Tinker service, `embedded` with a"
-        " service inside this command, for small models. `auto` takes `local` if there is a GPU, `tinker` if a key"
-        " or TINKER_BASE_URL is set, else `embedded`. Without a key and TINKER_BASE_URL, `tinker` also means"
-        " `embedded`.",
+        "Where to train: `local` on a GPU of this machine, `tinker` with a Tinker service, `embedded` with a service"
+        " inside this command, for small models, `serverless` with W&B Training. `auto` takes `local` if there is a"
+        " GPU, `tinker` if a key or TINKER_BASE_URL is set, else `embedded`. Without a key and TINKER_BASE_URL,"
+        " `tinker` also means `embedded`.",
         TRAINING,
     )
     base_model: str = option(
-        BASE_MODEL, "The model to train.", TRAINING, metavar="MODEL", default=f"{BASE_MODEL}; embedded: {TINY}"
+        BASE_MODEL,
+        "The model to train.",
+        TRAINING,
+        metavar="MODEL",
+        default=f"{BASE_MODEL}; embedded: {TINY}; serverless: {SERVERLESS_MODEL}",
     )
     steps: Steps = 5
     samples: Samples = 2
@@ -122,6 +133,13 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
         " that are one step old.",
         TRAINING,
     )
+    max_flat_rounds: Count = option(
+        3,
+        "End after N rounds in a row that trained nothing, for example because all rewards of each group were equal. A"
+        " round without training counts as no step; the next one takes the next problems.",
+        TRAINING,
+        metavar="N",
+    )
     learning_rate: LearningRate = option(1e-5, "Learning rate of the Adam optimizer.", TRAINING, metavar="RATE")
     lora: bool = option(
         True,
@@ -129,7 +147,9 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
         " tiny policy.",
         TRAINING,
     )
-    lora_rank: Count = option(8, "Rank of the LoRA adapters.", TRAINING, metavar="N")
+    lora_rank: Count = option(
+        8, "Rank of the LoRA adapters; the backend `serverless` decides itself.", TRAINING, metavar="N"
+    )
     seed: Seed = option(
         0, "Random seed of the backend `embedded`: the tiny policy, new adapters, sampling.", TRAINING, metavar="N"
     )
@@ -175,8 +195,10 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
                 raise ValueError(f"{name}: names a teacher, but {why}; leave it out")
         self._check_question()
         self._check_overlap()
-        if not self.lora and self.backend in (ArtBackendKind.LOCAL, ArtBackendKind.TINKER):
+        if not self.lora and self.backend in _ADAPTERS_ONLY:
             raise ValueError(f"lora: the backend {self.backend} trains adapters only; use the backend embedded")
+        if self.backend is ArtBackendKind.SERVERLESS:
+            self._check_serverless()
         if self.batch_size is not None:
             check_groups(self.batch_size, self.samples)
             if self.groups > self.num_problems:
@@ -201,10 +223,18 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
             for name in (each for each in QuestionPart.model_fields if each != "max_attempts"):
                 if getattr(self, name) != QuestionPart.model_fields[name].get_default(call_default_factory=True):
                     raise ValueError(f"{name}: recorded episodes are not asked again; leave it out")
-        if self.policy is ArtPolicy.TRAINED and self.backend is not ArtBackendKind.LOCAL:
+        if self.policy is ArtPolicy.TRAINED and self.backend not in (ArtBackendKind.LOCAL, ArtBackendKind.SERVERLESS):
             for name in ("min_p", "stop", "extra_body"):
                 if getattr(self, name):
                     raise ValueError(f"{name}: Tinker cannot sample the trained model with it; leave it out")
+
+    def _check_serverless(self) -> None:
+        if self.policy is ArtPolicy.TEACHER:
+            why = "the backend serverless scores no tokens of other models"
+            raise ValueError(f"policy: {why}; use policy = trained, or another backend")
+        for name, why in (("lora_rank", "the backend serverless decides it"), ("renderer", "only tinker has one")):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name}: {why}; leave it out")
 
     @property
     def is_tiny(self) -> bool:

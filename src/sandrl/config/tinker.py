@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
@@ -13,6 +14,13 @@ from sandrl.config.model import Config, Count, Port, Seed
 from sandrl.config.words import TINY
 
 _LOCALHOST = "localhost"
+
+
+class Dtype(StrEnum):
+    """The numbers of weights."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
 
 
 class TinkerServeConfig(Config):
@@ -29,6 +37,11 @@ class TinkerServeConfig(Config):
         default="the limit of the model; 4096 for `tiny`",
     )
     lora: bool = option(True, "Train the LoRA adapters that clients request, or all weights.", TRAINING)
+    dtype: Dtype = option(
+        Dtype.FLOAT32,
+        "Numbers that the model computes with; `bfloat16` halves its memory. What is trained has 32 bits.",
+        MODEL,
+    )
     seed: Seed | None = option(
         None, "Random seed of the tiny policy, and of requests that name no seed.", TRAINING, metavar="N"
     )

@@ -17,6 +17,7 @@ import re
 import symtable
 import sys
 from collections.abc import Sequence, Set
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -25,7 +26,7 @@ from sandrl.answers.reference import names_under_test, reference_of
 from sandrl.judge.patches import changes_of, words_of_import
 from sandrl.problems import Problem
 from sandrl.problems.calls import function_of
-from sandrl.syntax import Syntax, compiling, syntax_of
+from sandrl.syntax import Syntax, compiling, syntax_of, written
 
 # What a check may use that acts on its own process, and so misses the completion's: modules that replace functions,
 # record warnings and logs, start threads, or look into functions and classes instead of calling them; and names, which
@@ -149,6 +150,8 @@ def _facts_of_text(text: str, syntax: Syntax) -> TextFacts:
         means, kept = frozenset(node.id for node in names), frozenset[str]()
         binds = frozenset(node.id for node in names if not isinstance(node.ctx, ast.Load))
     else:
+        if sys.version_info >= (3, 12) and any(kind in syntax.nodes for kind in _COMPREHENSIONS):
+            text = written(_WithScopes().visit(deepcopy(syntax.tree)))
         means, kept, binds = _symbols_of(text)
     bases = {id(node.value) for node in syntax.of(ast.Attribute)}
     return TextFacts(
@@ -181,6 +184,19 @@ def _symbols_of(text: str) -> tuple[frozenset[str], frozenset[str], frozenset[st
     return means, kept, binds
 
 
+class _WithScopes(ast.NodeTransformer):
+    # From Python 3.12 on, of comprehensions only generators have a scope of their own.
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.AST:
+        self.generic_visit(node)
+        return ast.GeneratorExp(node.elt, node.generators)
+
+    visit_SetComp = visit_ListComp  # noqa: N815
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        self.generic_visit(node)
+        return ast.GeneratorExp(ast.Tuple([node.key, node.value], ast.Load()), node.generators)
+
+
 def _own_names(read: Sequence[Syntax]) -> frozenset[str]:
     # Names that mean the interpreter's own exceptions, or what a check imports, and that nothing binds otherwise.
     bound: set[str] = set()
@@ -197,6 +213,7 @@ def _own_names(read: Sequence[Syntax]) -> frozenset[str]:
 _EXCEPTIONS = frozenset(
     name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)
 )
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 

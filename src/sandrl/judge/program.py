@@ -24,7 +24,7 @@ from sandrl.events.results import Trust
 from sandrl.files import read_regular, write_whole
 from sandrl.judge.guest.baseline import SANDBOX_VARIABLE
 from sandrl.settings import Settings, private_directory
-from sandrl.syntax import compiling, parse
+from sandrl.syntax import compiling, parse, written
 
 _HEADER_BYTES = 64
 _WORKER_HEADER_BYTES = 128
@@ -156,7 +156,7 @@ class Part:
         # With line numbers: where there are none, `traceback` fails on an exception that passed through the judge.
         with compiling():
             code = compile(tree, "<judge>", "exec", optimize=2, dont_inherit=True)
-        source = ast.unparse(tree).encode()
+        source = written(tree).encode()
         return cls(source, zlib.compress(source, 9), marshal.dumps(code))
 
 

@@ -301,7 +301,12 @@ def chat_message(message: Message) -> dict[str, Any]:
 
 def _items(message: Message) -> list[Json]:
     if message.items:
-        return list(message.items)
+        return [
+            {**item, "arguments": _json_arguments(str(item.get("arguments", "")))}
+            if item.get("type") == "function_call"
+            else item
+            for item in message.items
+        ]
     if message.role == "tool":
         output = _sendable(message.content)
         return [{"type": "function_call_output", "call_id": message.tool_call_id, "output": output}]
@@ -311,6 +316,10 @@ def _items(message: Message) -> list[Json]:
 # What a model called as a tool; servers refuse names that no tool can have, and with them the conversation.
 def _tool_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unnamed"
+
+
+# How much is repeated of arguments that are no JSON: a model that has written megabytes would read them in each turn.
+_MALFORMED_CHARACTERS = 2000
 
 
 # The text without halves of surrogate pairs, which no server accepts.
@@ -324,7 +333,14 @@ def _json_arguments(arguments: str) -> str:
         is_object = isinstance(json.loads(arguments), dict)
     except (ValueError, RecursionError):
         is_object = False
-    return _sendable(arguments) if is_object else json.dumps({"malformed": _sendable(arguments)})
+    return _sendable(arguments) if is_object else json.dumps({"malformed": _sendable(_cut(arguments))})
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _MALFORMED_CHARACTERS:
+        return text
+    half = _MALFORMED_CHARACTERS // 2
+    return f"{text[:half]}… {len(text) - 2 * half:,} characters left out …{text[-half:]}"
 
 
 def _chat_reply(document: Json) -> Reply:

@@ -16,7 +16,7 @@ from textwrap import indent
 from typing import TypeAlias, TypeGuard
 
 from sandrl.errors import InputError
-from sandrl.syntax import parse
+from sandrl.syntax import parse, written
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _RUNNERS = frozenset({"main", "run"})
@@ -84,7 +84,7 @@ def read_test_file(text: str, tree: ast.Module, field: str) -> TestFile | None:
         return None
     flat = [node for node in _flat(tree.body) if not _runs_tests(node, functions)]
     parts = TestParts(flat, {*functions, *suites, *_leaves(cases, classes)}, tree)
-    shared = "\n".join(map(ast.unparse, parts.shared))
+    shared = "\n".join(map(written, parts.shared))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     if any(_imports(node, "pytest") for node in imports):
         shared = f"{_stand_in()}\n{shared}"
@@ -97,14 +97,14 @@ def _stand_in() -> str:
     source = Path(__file__).with_name("pytest_stand_in.py").read_text(encoding="utf-8")
     tree = parse(source)
     tree.body = tree.body[1:]  # without its docstring
-    return ast.unparse(tree)
+    return written(tree)
 
 
 @cache
 def _built_in(name: str) -> str:
     source = Path(__file__).with_name("pytest_fixtures.py").read_text(encoding="utf-8")
     return next(
-        ast.unparse(node) for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name
+        written(node) for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name
     )
 
 
@@ -119,7 +119,7 @@ def without_main_guard(text: str, tree: ast.Module) -> tuple[str, ast.Module]:
     if not any(map(_is_main_guard, tree.body)):
         return text, tree
     flat = ast.Module(list(_flat(tree.body)), [])
-    return ast.unparse(flat), flat
+    return written(flat), flat
 
 
 def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -157,7 +157,7 @@ def _called_with_arguments(tree: ast.Module) -> frozenset[str]:
 
 
 def _decorator_name(node: ast.expr) -> str:
-    return ast.unparse(node.func if isinstance(node, ast.Call) else node)
+    return written(node.func if isinstance(node, ast.Call) else node)
 
 
 def _is_fixture(node: _Function) -> bool:
@@ -201,7 +201,7 @@ def _tests_of_function(
             call = f"import asyncio\nasyncio.run({call})"
         if undoing:
             call = "\n".join(["try:", indent(call, "    "), "finally:", *(f"    {each}" for each in undoing)])
-        definition = ast.unparse(node) if owner is None else _class_with(owner, node)
+        definition = written(node) if owner is None else _class_with(owner, node)
         label = f"{name}[{number}]" if len(sets) > 1 else name
         tests.append(Test(label, "\n".join([definition, *begin, *setup, call]), tuple(node.body)))
     return tests
@@ -278,10 +278,10 @@ def _names_of(node: ast.expr | None) -> list[str]:
 
 def _row(node: ast.expr, *, is_alone: bool) -> list[str]:
     if isinstance(node, ast.Call) and _decorator_name(node).endswith("param"):
-        return [ast.unparse(each) for each in node.args]
+        return [written(each) for each in node.args]
     if is_alone:
-        return [ast.unparse(node)]
-    return [ast.unparse(each) for each in node.elts] if isinstance(node, ast.List | ast.Tuple) else []
+        return [written(node)]
+    return [written(each) for each in node.elts] if isinstance(node, ast.List | ast.Tuple) else []
 
 
 def _is_suite(node: ast.ClassDef) -> bool:
@@ -318,7 +318,7 @@ def _suite_setup(owner: ast.ClassDef) -> list[str]:
 
 def _is_test_case(node: ast.ClassDef, classes: dict[str, ast.ClassDef], depth: int = 0) -> bool:
     for base in node.bases:
-        name = ast.unparse(base).rpartition(".")[2]
+        name = written(base).rpartition(".")[2]
         if name.endswith("TestCase") or (
             name in classes and depth < 10 and _is_test_case(classes[name], classes, depth + 1)
         ):
@@ -329,7 +329,7 @@ def _is_test_case(node: ast.ClassDef, classes: dict[str, ast.ClassDef], depth: i
 def _test_methods(node: ast.ClassDef, classes: dict[str, ast.ClassDef], depth: int = 0) -> dict[str, _Function]:
     found: dict[str, _Function] = {}
     for base in node.bases:
-        if (parent := classes.get(ast.unparse(base))) is not None and depth < 10:
+        if (parent := classes.get(written(base))) is not None and depth < 10:
             found.update(_test_methods(parent, classes, depth + 1))
     for each in node.body:
         if isinstance(each, _Function) and each.name.startswith("test"):
@@ -339,7 +339,7 @@ def _test_methods(node: ast.ClassDef, classes: dict[str, ast.ClassDef], depth: i
 
 # The test classes that no other class of the text is derived from: those stay in what is shared.
 def _leaves(cases: list[ast.ClassDef], classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
-    bases = {ast.unparse(base) for node in classes.values() for base in node.bases}
+    bases = {written(base) for node in classes.values() for base in node.bases}
     return [node for node in cases if node.name not in bases]
 
 
@@ -368,7 +368,7 @@ def _class_with(owner: ast.ClassDef, method: _Function) -> str:
     ]
     decorators = owner.decorator_list
     copy = ast.ClassDef(owner.name, owner.bases, owner.keywords, body or [ast.Pass()], decorators)
-    return ast.unparse(ast.fix_missing_locations(copy))
+    return written(ast.fix_missing_locations(copy))
 
 
 _TEST_LIBRARIES = frozenset({"unittest", "pytest", "doctest"})
@@ -414,7 +414,7 @@ class TestParts:
             if _bound_by(node) & wanted:
                 needed.append(node)
                 wanted |= _used_by(node) - own
-        return "\n".join([*map(ast.unparse, reversed(needed)), code])
+        return "\n".join([*map(written, reversed(needed)), code])
 
     def own_run(self) -> str:
         parts = [each for node in self._runs for each in ast.walk(node)]
@@ -424,7 +424,7 @@ class TestParts:
         attributes = {each.attr for each in parts if isinstance(each, ast.Attribute)}
         if names & (_OF_PROGRAMS | self._imported) or attributes & (_OF_PROGRAMS | _OF_MODULES):
             return ""
-        return "\n".join(map(ast.unparse, self._of_tests))
+        return "\n".join(map(written, self._of_tests))
 
 
 def _bound_by(node: ast.AST) -> set[str]:

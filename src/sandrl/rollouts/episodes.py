@@ -350,7 +350,7 @@ class _Attempts(_Play):
             return ""
         episode.attempts += 1
         wrong = self._try(sandbox, text) if episode.problem.task is None else ""
-        is_last = episode.attempts == options.max_attempts
+        is_last = episode.attempts == options.max_attempts or sandbox.is_destroyed
         if wrong and not is_last:
             return wrong
         result = self.judge(text=text)
@@ -359,7 +359,7 @@ class _Attempts(_Play):
         elif result.reward is None:
             episode.end = EpisodeEnd.CANNOT_BE_JUDGED
         elif is_last:
-            episode.end = EpisodeEnd.NO_ATTEMPTS_LEFT
+            episode.end = EpisodeEnd.DESTROYED if sandbox.is_destroyed else EpisodeEnd.NO_ATTEMPTS_LEFT
         return OTHERS_FAIL if episode.problem.task is None else told_of_task(result, episode.messages[-1])
 
     def _try(self, sandbox: EpisodeSandbox, text: str) -> str:

@@ -15,6 +15,7 @@ from sandrl.errors import CleanupError, InfrastructureError, raise_for_end
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion
 from sandrl.rollouts.episodes import Episode
+from sandrl.rollouts.toolbox import EpisodeEnd
 from sandrl.runs import TrajectoryRow
 from sandrl.runs.held import SandboxTime
 from sandrl.scoring.records import Place, trajectory_row
@@ -119,6 +120,7 @@ class PlayedStep:
             "episodes/endpoint_retries": float(sum(each.retries for each in episodes)),
             "episodes/policy_seconds": sum(each.seconds["policy"] for each in episodes),
             "episodes/dropped": float(self.dropped),
+            "episodes/destroyed": float(sum(each.end is EpisodeEnd.DESTROYED for each in episodes)),
         }
 
 

@@ -42,6 +42,8 @@ LOST = "error: the sandbox was lost, and the episode with it"
 
 _CUT = "\n… the middle of the output is left out …\n"
 _HALF_BYTES = 256 * 1024
+# The exit status of what cannot be executed, or is not there.
+_NOT_EXECUTED = (126, 127)
 # The exit status of `timeout`, and how long a program may take to end, and its output to be read, after that.
 _TIMED_OUT = 124
 _GRACE_SECONDS = 5.0
@@ -49,7 +51,7 @@ _GRACE_SECONDS = 5.0
 _MOST_PAUSES = 2
 _FIRST_PAUSE_SECONDS = 0.5
 _OTHER_RESULT = "the runtime ended, and in a new sandbox a command of the episode had another result than before"
-_LIMITED = f"""t=$1; shift; d=$(mktemp -d) && timeout -k 1 "$t" "$@" >"$d/out" 2>"$d/err"; c=$?
+_LIMITED = f"""t=$1; shift; d=$(mktemp -d) || exit 126; timeout -k 1 "$t" "$@" >"$d/out" 2>"$d/err"; c=$?
 show() {{
     [ "$(wc -c <"$1")" -gt {2 * _HALF_BYTES} ] || exec cat "$1"
     head -c {_HALF_BYTES} "$1"; tail -c {_HALF_BYTES} "$1"
@@ -89,6 +91,9 @@ class JobSandboxes(OfJob):
 class EpisodeSandbox:
     """The sandbox of one episode; `loss` says why it was lost, empty if it was not.
 
+    It `is_destroyed` once a program cannot be executed in it any more that could before: its policy has removed it, or
+    what it needs.
+
     Args:
         image: The image that the problem names; None for that of the job.
         timeout_seconds: Wall time of one command.
@@ -112,8 +117,11 @@ class EpisodeSandbox:
         self._launch: Launch | None = None
         # What ran in the sandbox so far, and what a policy has read about it.
         self._past: list[tuple[Command, str]] = []
+        # The programs that have run in it.
+        self._known: set[str] = set()
         self._moves = self._pauses = 0
         self.loss = ""
+        self.is_destroyed = False
 
     def run(self, *argv: str, stdin: str = "") -> str:
         """Runs a command; returns what a policy is to read about it."""
@@ -134,6 +142,7 @@ class EpisodeSandbox:
                 if self._launch is None:
                     self._restore()
                 outcome = self._execute(command)
+                self._look(argv[0], outcome)
             except RuntimeLost as lost:
                 self._launch = None
                 self._wait_or_lose(lost)
@@ -159,6 +168,15 @@ class EpisodeSandbox:
         seconds, startup = time.monotonic() - began, self._launch.startup_seconds if is_first else None
         place.emit(finished(self._task_id, outcome, max(seconds - (startup or 0.0), 0.0), startup_seconds=startup))
         return outcome
+
+    def _look(self, program: str, outcome: CommandOutcome) -> None:
+        # A shell reports a command that it does not find in the same way, so the program is tried by itself.
+        if outcome.exit_code in _NOT_EXECUTED and program in self._known:
+            nothing = ("sh", "-c", _LIMITED, "sh", f"{_GRACE_SECONDS:g}", program, "-c", "")
+            tried = self._execute(Command(nothing, b"", 2 * _GRACE_SECONDS))
+            self.is_destroyed = tried.exit_code in _NOT_EXECUTED
+        elif outcome.exit_code not in _NOT_EXECUTED:
+            self._known.add(program)
 
     def _restore(self) -> None:
         for command, told in self._past:

@@ -49,6 +49,9 @@ class Desk:
 
     Args:
         ends_at: When the agent's time is up, by the monotonic clock.
+
+    Attributes:
+        broken_calls: So often in a row no shell could be opened, or went on, in a machine that is there.
     """
 
     def __init__(self, machine: Machine, step: TaskStep, ends_at: float) -> None:
@@ -56,6 +59,7 @@ class Desk:
         self._phase = step.agent
         self.ends_at = ends_at
         self._terminal: Terminal | None = None
+        self.broken_calls = 0
 
     @property
     def seconds_left(self) -> float:
@@ -74,6 +78,11 @@ class Desk:
                 user=self._phase.user, variables=variables, output_bytes=OUTPUT_BYTES
             )
         return self._terminal
+
+    def told(self, screen: Screen, seconds: float) -> str:
+        """What an agent is to read about the terminal, after it has waited for so long."""
+        self.broken_calls = self.broken_calls + 1 if screen.is_broken else 0
+        return observation(screen, seconds)
 
     def read(self, path: str) -> bytes | str:
         """The content of a file, or what an agent is to read about one that cannot be read."""
@@ -132,7 +141,7 @@ class Bash(TaskTool):
     def use(self, desk: Desk) -> str:
         seconds = desk.seconds(self.timeout_seconds)
         try:
-            return observation(desk.terminal.run(self.command, seconds), seconds)
+            return desk.told(desk.terminal.run(self.command, seconds), seconds)
         except StillRunningError:
             return _BUSY
 
@@ -158,7 +167,7 @@ class UseTerminal(TaskTool):
                 terminal.press(self.key)
         except ValueError as error:
             return f"error: {str(error)[:200]}"
-        return observation(terminal.read(seconds), seconds)
+        return desk.told(terminal.read(seconds), seconds)
 
 
 class WriteFile(TaskTool):

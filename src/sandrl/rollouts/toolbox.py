@@ -23,6 +23,9 @@ from sandrl.trials.machine import Machine
 _SUBMITTED_BEFORE = "error: a solution was submitted before"
 _NO_CALLS_LEFT = "error: no tool calls are left"
 _TIME_IS_UP = "error: the time for the task is up"
+_DESTROYED = "error: no command can be executed any more, so the episode has ended"
+# So often in a row a terminal that cannot be opened may be one that can be opened again.
+_MOST_BROKEN = 3
 
 
 class EpisodeEnd(StrEnum):
@@ -36,6 +39,7 @@ class EpisodeEnd(StrEnum):
     CANNOT_BE_JUDGED = "cannot be judged"
     TOO_LONG = "the conversation became too long"
     TIME_IS_UP = "time is up"
+    DESTROYED = "sandbox destroyed"
     LOST = "lost"
 
 
@@ -69,6 +73,8 @@ class Toolbox:
             return EpisodeEnd.LOST
         if self.solution is not None:
             return EpisodeEnd.SUBMITTED
+        if self._sandbox.is_destroyed:
+            return EpisodeEnd.DESTROYED
         return EpisodeEnd.NO_CALLS_LEFT if self.calls == self._max_calls else None
 
     def call(self, name: str, arguments: str | Mapping[str, object]) -> str:
@@ -78,6 +84,8 @@ class Toolbox:
                 return LOST
             case EpisodeEnd.SUBMITTED:
                 return _SUBMITTED_BEFORE
+            case EpisodeEnd.DESTROYED:
+                return _DESTROYED
             case EpisodeEnd.NO_CALLS_LEFT:
                 return _NO_CALLS_LEFT
         self.calls += 1
@@ -134,6 +142,8 @@ class TaskToolbox:
             return EpisodeEnd.SUBMITTED
         if self.seconds_left <= 0:
             return EpisodeEnd.TIME_IS_UP
+        if self._desk is not None and self._desk.broken_calls >= _MOST_BROKEN:
+            return EpisodeEnd.DESTROYED
         return EpisodeEnd.NO_CALLS_LEFT if self.calls >= self._max_calls else None
 
     def call(self, name: str, arguments: str | Mapping[str, object]) -> str:
@@ -147,6 +157,8 @@ class TaskToolbox:
                 return _SUBMITTED_BEFORE
             case EpisodeEnd.TIME_IS_UP:
                 return _TIME_IS_UP
+            case EpisodeEnd.DESTROYED:
+                return _DESTROYED
             case EpisodeEnd.NO_CALLS_LEFT:
                 return _NO_CALLS_LEFT
         assert self._desk is not None, "a step has begun"

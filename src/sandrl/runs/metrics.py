@@ -226,6 +226,7 @@ HELD_OUT_METRICS = (
 
 EPISODE_METRICS = (
     Metric("episodes/dropped", Unit.COUNT, "episodes lost to infrastructure failures; their groups are smaller"),
+    Metric("episodes/destroyed", Unit.COUNT, "episodes that ended because their policy destroyed its sandbox"),
     Metric("episodes/tool_calls", Unit.COUNT, "calls of tools in all episodes"),
     Metric("episodes/attempts", Unit.COUNT, "attempts in all episodes"),
     Metric("episodes/prompt_tokens", Unit.TOKENS, "tokens that the model read, over all turns"),

@@ -66,12 +66,14 @@ class Screen:
         exit_code: That of the command; None while it runs, or if none does.
         is_running: Whether a command still runs.
         has_ended: Whether the shell has ended, and the next command gets a new one.
+        is_broken: Whether there was no shell to run the command, although the sandbox is well.
     """
 
     output: str
     exit_code: int | None
     is_running: bool
     has_ended: bool = False
+    is_broken: bool = False
 
 
 class Terminal:
@@ -175,7 +177,7 @@ class Terminal:
         except InfrastructureError as error:
             if self._machine.is_lost:
                 raise
-            return Screen(f"{error.message}\n", _NO_SHELL, is_running=False, has_ended=True)
+            return Screen(f"{error.message}\n", _NO_SHELL, is_running=False, has_ended=True, is_broken=True)
 
     def detach(self) -> None:
         """Lets go of the terminal, which ends the shell with all of its jobs."""

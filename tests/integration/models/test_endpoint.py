@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Sequence
 
@@ -213,6 +214,21 @@ def test_arguments_that_are_no_json_are_sent_back_as_json() -> None:
     said = Message("assistant", "", (ToolCall("1", "f", "{broken"),))
     _, questions = ask([Says("ok")], (*HELLO, said, Message("tool", "no", tool_call_id="1")))
     assert questions[0].messages[1]["tool_calls"][0]["function"]["arguments"] == '{"malformed": "{broken"}'
+
+
+@pytest.mark.parametrize("is_of_responses", [True, False])
+def test_little_is_sent_back_of_megabytes_that_are_no_json(is_of_responses: bool) -> None:
+    written = "{begin" + "x" * 1_750_000 + "end"
+    item = {"type": "function_call", "call_id": "1", "name": "f", "arguments": written}
+    said = Message("assistant", "", (ToolCall("1", "f", written),), items=(item,) if is_of_responses else ())
+    script: list[Answer] = [Fault(404, body={"detail": "Not Found"}), Says("ok")] if is_of_responses else [Says("ok")]
+    _, questions = ask(script, (*HELLO, said, Message("tool", "no", tool_call_id="1")))
+    sent = questions[-1].messages[1]
+    arguments = sent["arguments"] if is_of_responses else sent["tool_calls"][0]["function"]["arguments"]
+    malformed = json.loads(arguments)["malformed"]
+    assert len(malformed) < 2100
+    assert (malformed[:6], malformed[-4:]) == ("{begin", "xend")
+    assert "1,748,009 characters left out" in malformed
 
 
 def test_who_wants_no_answer_any_more_waits_for_none() -> None:

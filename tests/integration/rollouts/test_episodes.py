@@ -17,6 +17,7 @@ from sandrl.problems import Case, Problem
 from sandrl.rewards import Judge, Limits, ScoreOptions, VerdictCache
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
 from sandrl.rollouts.feedback import NO_CODE, OTHERS_FAIL
+from sandrl.rollouts.results import PlayedStep
 from sandrl.rollouts.shared_job import SharedJob
 from sandrl.runs import CANARY_TAG, ROLLOUT_TAG
 from sandrl.runs.rows import SandboxEvent, SandboxRow
@@ -160,6 +161,31 @@ def test_whatever_is_wrong_with_a_call_is_an_observation(played: Play, call: tup
     calls = [call.id for message in episode.messages for call in message.tool_calls]
     assert calls[0]
     assert len(set(calls)) == 2
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_an_episode_ends_when_its_model_has_destroyed_the_sandbox(played: Play, calls: int) -> None:
+    destroys = Says("", [("bash", {"command": "rm -rf /tmp/* /tmp/.[!.]*; chmod 000 /tmp"})])
+    busy = Says("", [("execute_code", {"code": "print(1)"}), ("bash", {"command": "true"})] * calls)
+    missing = Says("", [("bash", {"command": "no-such-program"})])
+    episode = played([busy, missing, destroys, busy, SUBMIT], TOOLS)
+    told = observations(episode)
+    # A command that does not exist is no reason to end.
+    assert told[2 * calls].endswith("error: exit code 127")
+    assert told[2 * calls + 2].endswith("error: exit code 126")
+    assert {*told[2 * calls + 3 :]} == {"error: no command can be executed any more, so the episode has ended"}
+    assert (episode.end, episode.loss) == ("sandbox destroyed", "")
+    assert episode.result is not None
+    assert (episode.result.status, episode.result.reward) == (Status.NO_CODE, 0.0)
+    assert PlayedStep(0, (episode,), 0, 1.0).metrics["episodes/destroyed"] == 1.0
+
+
+def test_an_attempt_that_destroys_the_sandbox_is_the_last(played: Play) -> None:
+    said = Says("```python\nimport os, shutil\nshutil.rmtree('/tmp', True)\nos.chmod('/tmp', 0)\n```")
+    episode = played([said, said, Says(f"```python\n{RIGHT}```")], ATTEMPTS)
+    assert (episode.end, episode.attempts) == ("sandbox destroyed", 2)
+    assert episode.result is not None
+    assert episode.result.reward == 0.0
 
 
 def test_an_episode_without_calls_left_has_no_code(played: Play, ledger: Tags) -> None:

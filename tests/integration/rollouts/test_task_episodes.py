@@ -92,6 +92,18 @@ def test_a_model_that_stops_is_judged_by_what_is_there(played: Play, tmp_path: P
     assert (episode.end, episode.tool_calls, result_of(episode).reward) == ("no tool calls left", 3, 1.0)
 
 
+def test_an_episode_ends_when_no_command_can_be_executed_any_more(played: Play, tmp_path: Path) -> None:
+    task = write_shell_task(tmp_path / "t")
+    config = (task / "task.toml").read_text().replace('user = "app"', 'user = "root"')
+    (task / "task.toml").write_text(config)
+    destroy = bash("rm -rf /bin /usr/bin /sbin /usr/sbin")
+    episode = played([bash("echo done > answer"), destroy, bash("true")], problem_of(task))
+    told = observations(episode)
+    assert (episode.end, episode.tool_calls, episode.loss) == ("sandbox destroyed", 5, "")
+    assert [each.splitlines()[1] for each in told[2:]] == ["error: exit code 126"] * 3
+    assert result_of(episode).reward == 0.0
+
+
 def test_the_terminal_keeps_its_state_and_its_programs(played: Play, tmp_path: Path) -> None:
     script = [
         bash("mkdir sub && cd sub && export WORD=done; f() { echo $WORD; }"),

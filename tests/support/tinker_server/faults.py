@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tinker.types import Datum, ForwardRequest, TensorData
+import torch
 from torch import Tensor
 
-from sandrl.trainers.tinker.models import ModelInTraining, as_tokens
+from sandrl.trainers.tinker.bodies import Computation, Datum
+from sandrl.trainers.tinker.models import ModelInTraining
 from sandrl.trainers.tinker.service import Service
 from sandrl.trainers.tinker.work import Answer
 
@@ -50,24 +52,25 @@ class Record:
 
             return ask(request, run_and_write, tokens)
 
-        def spoiled(request: Any, given: Any, *, backward: bool) -> Any:
+        async def spoiled(request: Computation) -> Any:
             if self._nan_after is not None and self._steps >= self._nan_after:
-                given = given.model_copy(update={"data": [_without_numbers(datum) for datum in given.data]})
-            return compute(request, given, backward=backward)
+                request = replace(request, data=[_without_numbers(datum) for datum in request.data])
+            return await compute(request)
 
         service._ask = recorded  # type: ignore[method-assign]
         service.compute = spoiled  # type: ignore[method-assign]
 
     def _write(self, request: Any, model: ModelInTraining) -> None:
-        given = getattr(request, "forward_backward_input", None) or getattr(request, "forward_input", None)
-        operation = "forward" if isinstance(request, ForwardRequest) else getattr(request, "type", "forward_backward")
+        operation = getattr(request, "type", "")
+        if isinstance(request, Computation):
+            operation = "forward_backward" if request.backward else "forward"
         self._steps += operation == "optim_step"
         if self._path is None:
             return
         row = {"op": operation, "model_id": request.model_id, "step": model.steps, "weights": digest(model.tensors)}
         row |= {name: getattr(request, name) for name in ("path", "optimizer") if hasattr(request, name)}
-        if given is not None:
-            row["data"] = [listed(datum) for datum in given.data]
+        if isinstance(request, Computation):
+            row["data"] = [listed(datum) for datum in request.data]
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
@@ -75,14 +78,14 @@ class Record:
 def listed(datum: Datum) -> Mapping[str, Any]:
     """What a datum says, for the record."""
     return {
-        "input_tokens": as_tokens(datum.model_input),
-        **{name: tensor.tolist() for name, tensor in datum.loss_fn_inputs.items()},
+        "input_tokens": datum.tokens,
+        **{name: tensor.tolist() for name, tensor in datum.inputs.items()},
     }
 
 
 def _without_numbers(datum: Datum) -> Datum:
-    inputs = dict(datum.loss_fn_inputs)
-    for name in ("advantages", "weights"):
-        if name in inputs:
-            inputs[name] = TensorData(data=[float("nan")] * len(inputs[name].data), dtype="float32", shape=None)
-    return datum.model_copy(update={"loss_fn_inputs": inputs})
+    inputs = {
+        name: torch.full_like(tensor, float("nan")) if name in ("advantages", "weights") else tensor
+        for name, tensor in datum.inputs.items()
+    }
+    return replace(datum, inputs=inputs)

@@ -48,6 +48,11 @@ class TinkerServer:
         return [row for row in rows if operation in (None, row["op"])]
 
 
+def made(client: Any) -> Any:
+    """A client for training or sampling, of which later versions of the SDK return a future."""
+    return client.result() if hasattr(client, "result") else client
+
+
 @contextmanager
 def running_server(model: Path, record: Path, *words: str | Path) -> Iterator[TinkerServer]:
     """Starts a server, with further options of its command, and ends it, however the block ends."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.support.format_examples import EXAMPLES, Example
 from tests.support.repository_rows import REPOSITORY_ROWS
@@ -86,6 +86,7 @@ def test_an_example_is_of_its_format_and_has_answers_in_three_styles_and_wrong_o
 
 
 @given(_rows())
+@example({"task_id": "a", "responses_create_params": {"input": []}, "verifier_metadata": 1})
 @settings(max_examples=400, deadline=None)
 def test_a_damaged_row_is_a_problem_or_one_error_that_names_file_and_line(row: dict[str, Any]) -> None:
     with contextlib.suppress(InputError):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from sandrl.cli.art import rollout, train
+from sandrl.cli.art import export, rollout, train
 
 app = typer.Typer(
-    name="art", help="Episodes of several turns in sandboxes, and training with OpenPipe's ART: rollout, train."
+    name="art", help="Episodes of several turns in sandboxes, and training with OpenPipe's ART: rollout, train, export."
 )
 app.command("train")(train.train)
 app.command("rollout")(rollout.rollout)
+app.command("export")(export.export)

@@ -102,11 +102,15 @@ class NemoGymRow(FormatRow):
         return problem_of_pairs(name, prompt, tests, f"{_METADATA}.unit_tests", code=prompt, prelude=self.prelude)
 
 
+def _has_unit_tests(metadata: object) -> bool:
+    return isinstance(metadata, Mapping) and "unit_tests" in metadata
+
+
 NEMO_GYM = Format(
     "NeMo-Gym",
     (("responses_create_params",), (_METADATA,)),
     NemoGymRow,
-    accepts=lambda value: "unit_tests" in (json_value(value[_METADATA], _METADATA) or {}),
+    accepts=lambda value: _has_unit_tests(json_value(value[_METADATA], _METADATA)),
 )
 
 

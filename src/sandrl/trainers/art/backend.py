@@ -45,12 +45,16 @@ class TrainedModel(ABC):
 
     Attributes:
         needs_logprobs: Whether sampled tokens without logprobs are scored nowhere, so that they cannot be trained on.
+        extra_body: What requests for its answers have besides the options of the sampling.
+        found: Of a run that is resumed: what is known of the last step, of which the run may have no row.
     """
 
     extra: ClassVar[str]
 
     def __init__(self, config: ArtTrainConfig, loop: EventLoop) -> None:
         self.needs_logprobs = config.policy is ArtPolicy.TRAINED
+        self.extra_body: Mapping[str, Any] = {}
+        self.found: StepResult | None = None
         self._config = config
         self._loop = loop
         self._token = secrets.token_urlsafe(32)

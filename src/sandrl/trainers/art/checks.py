@@ -36,7 +36,7 @@ from sandrl.runs.directory import checked_run_name
 from sandrl.runs.resumption import content_digest
 from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
-from sandrl.trainers.art import libraries
+from sandrl.trainers.art import libraries, serverless
 from sandrl.trainers.art.groups import Group, groups_of_rows
 from sandrl.trainers.art.service import TINY_RENDERER, check_base_model, check_renderer, check_tinker, tinker_address
 from sandrl.trainers.batches import no_further_problems
@@ -154,7 +154,7 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit)
         check_base_model(config.base_model, settings, scores=spends and config.policy is ArtPolicy.TEACHER)
     elif config.backend is ArtBackendKind.EMBEDDED:
         model = embedded_model(config, settings, makes=spends, emit=emit)
-    if config.backend is not ArtBackendKind.LOCAL:
+    if config.backend in (ArtBackendKind.TINKER, ArtBackendKind.EMBEDDED):
         # The tiny policy that is yet to be made has the renderer of every other one.
         name = check_renderer(config, model, tools) if model else TINY_RENDERER
         config = config.model_copy(update={"renderer": name})
@@ -172,6 +172,8 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit)
 
 
 def _weights(config: ArtTrainConfig) -> str:
+    if config.backend is ArtBackendKind.SERVERLESS:
+        return "LoRA"
     return f"LoRA of rank {config.lora_rank}" if config.lora else "all weights"
 
 
@@ -191,6 +193,10 @@ def _check_backend(request: ArtRequest, settings: Settings) -> str:
         check_gpu()
         libraries.check_installed("art-local")
         return "local, on a GPU of this machine"
+    if config.backend is ArtBackendKind.SERVERLESS:
+        libraries.check_installed(serverless.EXTRA)
+        serverless.check_serverless(config, settings)
+        return f"serverless, W&B Training at {serverless.serverless_address(settings)}"
     libraries.check_installed(EXTRA)
     if config.backend is ArtBackendKind.EMBEDDED:
         return f"embedded Tinker service ({request.why})"

@@ -39,6 +39,7 @@ class Sample:
     id: str
     messages: tuple[Message, ...]
     reward: float
+    is_pass: bool = False
 
     @property
     def turns(self) -> tuple[int, ...]:
@@ -88,7 +89,7 @@ def groups_of(episodes: Iterable[Episode]) -> tuple[Group, ...]:
         result = result_of(episode)
         reward = training_reward(result.reward, result.components)
         if reward is not None:
-            sample = Sample(episode.id, tuple(episode.messages), reward)
+            sample = Sample(episode.id, tuple(episode.messages), reward, result.is_pass)
             found[episode.problem.task_id].append((episode.number, sample))
     ordered = {
         task: [sample for _, sample in sorted(samples, key=lambda entry: entry[0])] for task, samples in found.items()
@@ -102,7 +103,7 @@ def groups_of_rows(rows: Iterable[TrajectoryRow]) -> dict[int, tuple[Group, ...]
     for row in rows:
         reward = training_reward(row.reward, row.components)
         if reward is not None and row.messages and not row.held_out:
-            sample = Sample(row.id, tuple(map(Message.from_row, row.messages)), reward)
+            sample = Sample(row.id, tuple(map(Message.from_row, row.messages)), reward, row.is_pass)
             found[row.step or 0][row.task_id].append(sample)
     return {
         step: tuple(Group(task_id, tuple(samples)) for task_id, samples in found[step].items())
@@ -183,10 +184,10 @@ def context(sample: Sample, turn: int) -> list[dict[str, Any]]:
 
 
 def _trajectory(art: Any, sample: Sample, tools: list[dict[str, Any]] | None, extra: str) -> Any:
+    # The record of messages and choices, by its name in either release.
+    record = getattr(art.trajectories, "LegacyHistory", art.trajectories.History)
     histories = [
-        art.trajectories.History(
-            messages_and_choices=[*context(sample, turn), _choice(sample.messages[turn], extra)], tools=tools
-        )
+        record(messages_and_choices=[*context(sample, turn), _choice(sample.messages[turn], extra)], tools=tools)
         for turn in sample.turns
     ]
     first, *others = histories

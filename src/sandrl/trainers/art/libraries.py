@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
@@ -21,8 +22,8 @@ from sandrl.errors import MissingExtraError
 from sandrl.installation import install_command
 from sandrl.models.libraries import without_warnings
 
-VERSION = "0.5.18"
-"""The release whose insides are relied on."""
+VERSION = "0.5.23" if sys.version_info >= (3, 12) else "0.5.18"
+"""The release whose insides are relied on: the current one, and the last one for Python 3.11."""
 
 _ENVIRONMENT = {
     # Whoever wants what is in a file has it in the environment before sandrl reads that, or not at all.
@@ -36,6 +37,8 @@ _ENVIRONMENT = {
     # Its own server answers within seconds, or there is something wrong with it.
     "ART_SERVER_TIMEOUT": "60",
 }
+# What shows that an extra is installed.
+_MODULES = {"art-tinker": ("art", "tinker"), "art-local": ("art", "unsloth"), "art-serverless": ("art",)}
 _HERE = "127.0.0.1,localhost"
 _LOGGERS = ("art", "tinker", "LiteLLM", "weave", "httpx", "openai", "transformers", "uvicorn", "asyncio")
 
@@ -77,7 +80,7 @@ def check_installed(extra: str) -> None:
     Raises:
         MissingExtraError: If it is not.
     """
-    extras.check(("art", "tinker") if extra == "art-tinker" else ("art", "unsloth"), extra=extra)
+    extras.check(_MODULES[extra], extra=extra)
     try:
         found = version("openpipe-art")
     except PackageNotFoundError as error:
@@ -86,6 +89,11 @@ def check_installed(extra: str) -> None:
         raise MissingExtraError(
             f"openpipe-art {found} is installed, but sandrl needs {VERSION}", hint=install_command(extra)
         )
+
+
+def model_names(name: str) -> dict[str, str]:
+    """What ART's model of a name is made with: later releases name its lineage, too."""
+    return {"name": name, "run_name": name} if VERSION > "0.5.18" else {"name": name}
 
 
 def kept_quiet() -> AbstractContextManager[None]:

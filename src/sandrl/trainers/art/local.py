@@ -24,12 +24,14 @@ from sandrl.models.client import Client
 from sandrl.models.libraries import first_line
 from sandrl.trainers.art.backend import UNTRAINABLE, StepResult, TrainedModel, regrouped, scored_message
 from sandrl.trainers.art.groups import Group, Sample, context, openai_tools
-from sandrl.trainers.art.libraries import environment, load
+from sandrl.trainers.art.libraries import environment, load, model_names
 from sandrl.trainers.art.loop import EventLoop
 
 EXTRA = "art-local"
 
-_GRADIENT_STEPS, _TOKENS = "data/step_num_gradient_steps", "data/step_trainer_tokens"
+_GRADIENT_STEPS = "data/step_num_gradient_steps"
+# What the releases call them.
+_TOKENS = ("data/step_trainable_assistant_tokens", "data/step_trainer_tokens")
 _SCORED_AT_ONCE = 16
 
 
@@ -51,7 +53,7 @@ class LocalModel(TrainedModel):
         local = load("art.local", extra=EXTRA)
         hide_token(load("art.unsloth.service", extra=EXTRA))
         self._model = art.TrainableModel(
-            name=name,
+            **model_names(name),
             project=config.project,
             base_model=config.base_model,
             _internal_config={"peft_args": {"r": config.lora_rank}},
@@ -98,7 +100,8 @@ class LocalModel(TrainedModel):
             raise TrainingError(f"ART cannot train step {before + 1}: {first_line(error)}") from error
         metrics = dict(result.metrics)
         # It counts a step that trained nothing, too; the gradient steps tell.
-        return StepResult(int(result.step), int(metrics.get(_GRADIENT_STEPS, 0)), int(metrics.get(_TOKENS, 0)), metrics)
+        tokens = next((int(metrics[name]) for name in _TOKENS if name in metrics), 0)
+        return StepResult(int(result.step), int(metrics.get(_GRADIENT_STEPS, 0)), tokens, metrics)
 
     def _scored(
         self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], client: Client, name: str

@@ -13,7 +13,15 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from sandrl.config.art import MAY_CHANGE, ArtBackendKind, ArtPolicy, ArtTrainConfig, BackendChoice, choose_backend
+from sandrl.config.art import (
+    MAY_CHANGE,
+    SERVERLESS_MODEL,
+    ArtBackendKind,
+    ArtPolicy,
+    ArtTrainConfig,
+    BackendChoice,
+    choose_backend,
+)
 from sandrl.config.layers import resolve
 from sandrl.config.words import TINY, EpisodeKind, Extraction
 from sandrl.models.libraries import gpu_count
@@ -117,6 +125,8 @@ def resolve_art(
         defaults["base_model"] = TINY
         if said.get("base_model", TINY) == TINY:
             defaults |= TINY_DEFAULTS
+    if choice.kind is ArtBackendKind.SERVERLESS:
+        defaults["base_model"] = SERVERLESS_MODEL
     if not _has_teacher(said, choice, settings):
         defaults["policy"] = ArtPolicy.TRAINED.value
     # Of a word that is no backend, the configuration says so.
@@ -136,6 +146,9 @@ def can_train_here() -> bool:
 
 def _has_teacher(said: Mapping[str, Any], choice: BackendChoice, settings: Settings) -> bool:
     # Whether there is somebody to learn from, and nothing says that the model is to act itself.
+    if choice.kind is ArtBackendKind.SERVERLESS:
+        # It scores nothing, so nobody can be learned from; a teacher that is named is refused.
+        return said.get("model") is not None or said.get("base_url") is not None
     if said.get("trajectories") is not None:
         # Recorded episodes are scored anew, whoever ran them.
         return True

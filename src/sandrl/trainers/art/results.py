@@ -14,12 +14,19 @@ from pathlib import Path
 
 from sandrl.errors import InfrastructureError, SandrlError, TrainingError, UsageError
 from sandrl.runs import MetricsRow, RunReader, RunWriter, completion_metrics
+from sandrl.trainers.art.backend import StepResult
 from sandrl.trainers.art.groups import EQUAL_REWARDS
 from sandrl.trainers.training import Stop, TrainingRun
 
 STEP = "train/step"
 GRADIENT_STEPS = "train/gradient_steps"
-_HINT = "easier or harder problems, more samples per problem or a higher temperature make rewards differ"
+# What ART calls the numbers that every trainer has.
+_KNOWN = {"loss": ("loss/train", "loss:mean"), "grad_norm": ("loss/grad_norm", "grad_norm", "unclipped_grad_l2:mean")}
+_LOSS_SUM = "loss:sum"
+_HINT = (
+    "easier or harder problems, more samples per problem or a higher temperature make rewards differ; `max_flat_rounds`"
+    " allows more such rounds"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +99,27 @@ def stop_of(message: str, run_id: str) -> Stop:
     return Stop(message, hint, f"{hint} --budget … continues with a larger budget")
 
 
-def next_round(writer: RunWriter, step: int) -> int:
+def step_metrics(trained: StepResult) -> dict[str, float | None]:
+    """What a step amounted to: the backend's own numbers under names that all trainers share, or `art/`."""
+    left = dict(trained.metrics)
+    metrics: dict[str, float | None] = {
+        STEP: float(trained.step),
+        GRADIENT_STEPS: float(trained.gradient_steps),
+        "train/tokens": float(trained.tokens),
+    }
+    for name, theirs in _KNOWN.items():
+        found = next((each for each in theirs if each in left), None)
+        if found is not None:
+            metrics[name] = float(left.pop(found))
+    if "loss" not in metrics and _LOSS_SUM in left and trained.tokens:
+        metrics["loss"] = float(left[_LOSS_SUM]) / trained.tokens
+    return metrics | {f"art/{name}": float(value) for name, value in left.items()}
+
+
+def next_round(writer: RunWriter, step: int, found: StepResult | None = None) -> int:
     """The round at which a run is resumed, after its files know all `step` steps that the backend does.
+
+    `found` is what the last of them measured, if that is known.
 
     Raises:
         UsageError: If the backend has lost steps that the run has made.
@@ -110,7 +136,8 @@ def next_round(writer: RunWriter, step: int) -> int:
     if step == known:
         return following
     played = [row for row in reader.trajectories().rows if row.step == following]
-    metrics = {**completion_metrics(played), STEP: float(step), GRADIENT_STEPS: float(step - known)}
+    measured = step_metrics(found) if found is not None and found.step == step else {}
+    metrics = {**completion_metrics(played), STEP: float(step), GRADIENT_STEPS: float(step - known), **measured}
     # Later than what a job that was given up in this round may have left of it.
     attempt = len(reader.config.jobs)
     writer.append(MetricsRow(job_id=writer.job_id, step=following, attempt=attempt, metrics=metrics))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -26,13 +26,14 @@ from sandrl.models.libraries import first_line
 from sandrl.settings import Settings
 from sandrl.trainers.art.backend import UNTRAINABLE, StepResult, TrainedModel, regrouped, scored_message
 from sandrl.trainers.art.groups import Group, Sample, context, count_tokens, openai_tools
-from sandrl.trainers.art.libraries import hear_signals, load
+from sandrl.trainers.art.libraries import hear_signals, load, model_names
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.service import check_tinker, is_of_question, key_shown, renderer_name, translated
 from sandrl.trainers.tinker.options import EXTRA
 
 _PACKAGE = "art.tinker_native.backend"
 _SCORED_AT_ONCE = 64
+_MEASURED = "measured.json"
 
 
 class TinkerModel(TrainedModel):
@@ -56,10 +57,12 @@ class TinkerModel(TrainedModel):
         self._renderers = load("tinker_cookbook.renderers", extra=EXTRA)
         # Adapters that are made of a seed, where the service is ours.
         seed = {"seed": config.seed} if config.backend is ArtBackendKind.EMBEDDED else {}
+        self._measured = path / _MEASURED
+        self._trained_tokens = 0
         with key_shown(settings), translated(settings):
-            self._backend = _guarded_backend(self._token)(path=str(path))
+            self._backend = _guarded_backend(self._token, self._keep)(path=str(path))
             self._model = _model_class(art)(
-                name=name,
+                **model_names(name),
                 project=config.project,
                 base_model=model,
                 base_path=str(path),
@@ -90,6 +93,7 @@ class TinkerModel(TrainedModel):
         except TimeoutError as error:
             raise EndpointError(f"the server for {self._model.base_model!r} does not answer: {error}") from error
         hear_signals()
+        self.found = self._kept()
         if self.step < known:
             # ART takes a listing that failed for one that is empty, and would begin anew.
             raise EndpointError(
@@ -113,8 +117,24 @@ class TinkerModel(TrainedModel):
         with translated(self._settings):
             return self._loop.run(self._all_scored(groups, openai_tools(tools)), is_step=True)
 
+    # What a step measures is kept before its checkpoint is made: who resumes after the checkpoint can still tell it.
+    def _keep(self, metrics: Mapping[str, float]) -> None:
+        document = {"step": self.step + 1, "tokens": self._trained_tokens, "metrics": dict(metrics)}
+        self._measured.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self._measured, json.dumps(document).encode(), durable=True)
+
+    def _kept(self) -> StepResult | None:
+        try:
+            known = json.loads(self._measured.read_text())
+            metrics = {str(name): float(value) for name, value in known["metrics"].items()}
+            return StepResult(int(known["step"]), 1, int(known["tokens"]), metrics)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            # It is told where it is known; nothing depends on it.
+            return None
+
     def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> StepResult:
         before = self.step
+        self._trained_tokens = count_tokens(groups)
         with translated(self._settings):
             try:
                 # Without a checkpoint the next job would begin at the base model again, under a later step's name.
@@ -122,7 +142,7 @@ class TinkerModel(TrainedModel):
             except UNTRAINABLE as error:
                 raise TrainingError(f"ART cannot train step {before + 1}: {first_line(error)}") from error
         # The backend moves on by one optimizer step, or, where it found nothing to train, not at all.
-        return StepResult(int(result.step), int(result.step) - before, count_tokens(groups), dict(result.metrics))
+        return StepResult(int(result.step), int(result.step) - before, self._trained_tokens, dict(result.metrics))
 
     def close(self) -> None:
         states = list(self._backend._model_state.values())
@@ -133,7 +153,9 @@ class TinkerModel(TrainedModel):
 
     @property
     def _state(self) -> Any:
-        return self._backend._model_state[self._model.name]
+        # The releases differ in its key.
+        (state,) = self._backend._model_state.values()
+        return state
 
     async def _all_scored(self, groups: Sequence[Group], tools: list[dict[str, Any]] | None) -> list[Group]:
         room = asyncio.Semaphore(_SCORED_AT_ONCE)
@@ -190,8 +212,8 @@ def _model_class(art: Any) -> type[Any]:
     return WholeModel
 
 
-def _guarded_backend(token: str) -> type[Any]:
-    # ART's backend with a server that only answers those who have the token.
+def _guarded_backend(token: str, keep: Callable[[Mapping[str, float]], None]) -> type[Any]:
+    # ART's backend with a server that only answers those who have the token; it tells what a step measured.
     module: Any = load(_PACKAGE, extra=EXTRA)
     fastapi: Any = load("fastapi", extra=EXTRA)
     responses = load("fastapi.responses", extra=EXTRA)
@@ -211,6 +233,15 @@ def _guarded_backend(token: str) -> type[Any]:
     admit.__annotations__["request"] = fastapi.Request
 
     class GuardedBackend(module.TinkerNativeBackend):  # type: ignore[misc]
+        async def _tinker_train_call(self, label: str, awaitable: Any) -> Any:
+            answer = await super()._tinker_train_call(label, awaitable)
+            if label == "forward_backward":
+                named = {
+                    module._canonicalize_upstream_metric_key(name): value for name, value in answer.metrics.items()
+                }
+                keep({name: value for name, value in named.items() if name and value is not None})
+            return answer
+
         async def _run_openai_server(self, state: Any, host: str, port: int) -> None:
             uvicorn = module.uvicorn
 
@@ -240,9 +271,9 @@ def _guarded_backend(token: str) -> type[Any]:
                 await asyncio.sleep(0)
             await serving
 
-        def _crash_on_server_exit(self, task: asyncio.Task[None]) -> None:
-            # Not the process: there are sandboxes to stop, and results to keep.
-            if not task.cancelled():
+        def _crash_on_server_exit(self, *ended: Any) -> None:
+            # Not the process: there are sandboxes to stop, and results to keep. The task comes last.
+            if not (task := ended[-1]).cancelled():
                 task.exception()
 
     return GuardedBackend

@@ -13,8 +13,9 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
-from statistics import pstdev
+from statistics import fmean, pstdev
 
 from sandrl.config.art import ArtBackendKind, ArtTrainConfig
 from sandrl.config.episodes import at_once
@@ -56,13 +57,12 @@ from sandrl.trainers.art.groups import (
 )
 from sandrl.trainers.art.loop import EventLoop, watched
 from sandrl.trainers.art.results import (
-    GRADIENT_STEPS,
-    STEP,
     ArtRun,
     Round,
     art_directory,
     check_sound,
     next_round,
+    step_metrics,
     stop_of,
 )
 from sandrl.trainers.order import KeptOrder, keep_order, note_all, restore_order
@@ -70,15 +70,12 @@ from sandrl.trainers.tinker.embedded import EmbeddedService
 from sandrl.trainers.tinker.options import EXTRA
 from sandrl.trainers.training import PRINTED, Setup, Stop, Training, run_training
 
-MOST_ATTEMPTS = 3
-"""How many rounds in a row may have no gradient before the training has failed."""
-
 _WORKFLOW_TAG = "art-training"
 _TINKER_PACKAGES = ("openpipe-art", "tinker", "tinker-cookbook", "torch", "transformers")
-_LOCAL_PACKAGES = ("openpipe-art", "torch", "transformers", "unsloth")
-# What ART calls the numbers that every trainer has.
-_KNOWN = {"loss": ("loss/train", "loss:mean"), "grad_norm": ("loss/grad_norm", "grad_norm", "unclipped_grad_l2:mean")}
-_LOSS_SUM = "loss:sum"
+_PACKAGES = {
+    ArtBackendKind.LOCAL: ("openpipe-art", "torch", "transformers", "unsloth"),
+    ArtBackendKind.SERVERLESS: ("openpipe-art", "openai"),
+}
 
 
 def run_art(
@@ -111,14 +108,13 @@ def run_art(
         if request.resume is not None:
             check_sound(request.resume)
             check_unchanged(request.resume, checked.digest, repr(config.trajectories or config.problems))
-        is_local = config.backend is ArtBackendKind.LOCAL
         setup = Setup(
             command=COMMAND,
             config=config,
             problems={each.task_id: each for each in checked.problems},
             digest=checked.digest,
             tags=(_WORKFLOW_TAG, f"project:{config.project}"),
-            versions=versions(_LOCAL_PACKAGES if is_local else _TINKER_PACKAGES),
+            versions=versions(_PACKAGES.get(config.backend, _TINKER_PACKAGES)),
             facts={TOOL_SCHEMAS: [dict(tool) for tool in checked.tools]},
             resume=request.resume,
             quality=checked.quality,
@@ -178,7 +174,7 @@ class ArtEngine:
             model = self._open_model(session, loop)
             session.stack.callback(model.close)
             self._first_step = self._step = model.step
-            self._round = next_round(writer, model.step)
+            self._round = next_round(writer, model.step, model.found)
             if self._schedule is not None:
                 restore_order(self._schedule, art_directory(writer.path), self._round, self._config.groups)
             training.count_from(self._round)
@@ -218,6 +214,13 @@ class ArtEngine:
     def _open_model(self, session: RunSession, loop: EventLoop) -> TrainedModel:
         config, name = self._config, session.writer.run_id
         path = art_directory(session.writer.path)
+        if config.backend is ArtBackendKind.SERVERLESS:
+            from sandrl.trainers.art.serverless import ServerlessModel
+
+            is_new = session.attempt == 1
+            return ServerlessModel(
+                config, self._settings, name=name, path=path, loop=loop, is_new=is_new, emit=self._emit
+            )
         if config.backend is not ArtBackendKind.LOCAL:
             from sandrl.trainers.art.tinker import TinkerModel
 
@@ -275,7 +278,7 @@ class ArtEngine:
             attempt = attempt + 1 if done.failure else 1
             if done.dropped and not done.trajectories:
                 model.check_alive()
-            if attempt > MOST_ATTEMPTS and not checked.recorded:
+            if attempt > config.max_flat_rounds and not checked.recorded:
                 return
 
     def _one_round(self, training: Training, model: TrainedModel, attempt: int) -> Round:
@@ -306,6 +309,7 @@ class ArtEngine:
             whole = [group for group in groups if len(group.samples) > 1]
             metrics |= {"reward/mean": mean, "reward/std": pstdev(rewards) if rewards else None}
             metrics["reward/groups"] = float(len(whole))
+            metrics["pass_rate"] = fmean(each.is_pass for group in groups for each in group.samples)
             metrics["reward/zero_variance_groups"] = float(sum(not group.has_gradient for group in whole))
             seen = counted.judge_metrics
         else:
@@ -399,6 +403,7 @@ class ArtEngine:
         config = self._config
         sampling = Sampling.of(config)
         if self._checked.teacher is None:
+            sampling = replace(sampling, extra_body={**model.extra_body, **sampling.extra_body})
             return EndpointModel(model.endpoint, model.name, sampling, stop=self._stop, emit=self._emit)
         if self._teacher is None:
             self._teacher = EndpointModel(
@@ -433,19 +438,4 @@ class ArtEngine:
 
 
 def _metrics(trained: StepResult, unscored: int, seconds: float) -> dict[str, float | None]:
-    # What a step amounted to, the backend's own numbers under names that all trainers share, or `art/`.
-    left = dict(trained.metrics)
-    metrics: dict[str, float | None] = {
-        STEP: float(trained.step),
-        GRADIENT_STEPS: float(trained.gradient_steps),
-        "train/tokens": float(trained.tokens),
-        "train/left_out": float(unscored),
-        "step_seconds": seconds,
-    }
-    for name, theirs in _KNOWN.items():
-        found = next((each for each in theirs if each in left), None)
-        if found is not None:
-            metrics[name] = float(left.pop(found))
-    if "loss" not in metrics and _LOSS_SUM in left and trained.tokens:
-        metrics["loss"] = float(left[_LOSS_SUM]) / trained.tokens
-    return metrics | {f"art/{name}": float(value) for name, value in left.items()}
+    return {"train/left_out": float(unscored), "step_seconds": seconds, **step_metrics(trained)}

@@ -1,8 +1,9 @@
-"""The routes of the Tinker API that its SDK 0.18, ART 0.5.18 and tinker-cookbook 0.3 use.
+"""The routes of the Tinker API that its SDK from 0.18 to 0.38, ART and tinker-cookbook use.
 
-Bodies are the SDK's own request types. The status codes are those to which the SDK reacts: 401 for a wrong key, 400 and
-404 for a request that must not be repeated, 408 for a future that is not ready, 409 for an existing checkpoint, 410 for
-an unknown future, 413 for a body that is too large, 429 for a full queue. Only `healthz` answers without the key.
+Bodies are the SDK's own request types, except those of `bodies`. The status codes are those to which the SDK reacts:
+401 for a wrong key, 400 and 404 for a request that must not be repeated, 408 for a future that is not ready, 409 for an
+existing checkpoint, 410 for an unknown future, 413 for a body that is too large, 429 for a full queue. Only `healthz`
+answers without the key.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import asyncio
 import hmac
 import json
 import math
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Header
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
@@ -24,6 +25,7 @@ from tinker.types.client_config_request import ClientConfigRequest
 from tinker.types.future_retrieve_request import FutureRetrieveRequest
 from tinker.types.try_again_response import TryAgainResponse
 
+from sandrl.trainers.tinker.bodies import PROTOCOL_BUFFERS, as_message, read_computation
 from sandrl.trainers.tinker.options import NameTakenError, NotFoundError, QueueFullError, RequestError
 from sandrl.trainers.tinker.service import Service
 
@@ -38,8 +40,6 @@ OPERATIONS = (
     "create_model",
     "get_info",
     "unload_model",
-    "forward",
-    "forward_backward",
     "optim_step",
     "save_weights",
     "save_weights_for_sampler",
@@ -147,6 +147,22 @@ def make_app(service: Service, key: str, *, poll_seconds: float) -> ASGIApp:
     async def telemetry(_: TelemetryBatch) -> types.TelemetryResponse:
         return types.TelemetryResponse(status="accepted")
 
+    @app.post(f"{PREFIX}/client/dynamic_config")
+    async def client_dynamic_config(_: ClientConfigRequest) -> dict[str, object]:
+        # The defaults of the SDK, which has no type for this in its early versions.
+        return {}
+
+    @app.post(f"{PREFIX}/sessions/{{session_id}}/finish", status_code=204)
+    async def finish_session(session_id: str) -> Response:
+        await service.finish_session(session_id)
+        return Response(status_code=204)
+
+    @app.post(f"{PREFIX}/forward")
+    @app.post(f"{PREFIX}/forward_backward")
+    async def compute(request: Request) -> types.UntypedAPIFuture:
+        body = await request.body()
+        return await service.compute(read_computation(body, request.headers.get("content-type", "")))
+
     app.get(f"{PREFIX}/get_server_capabilities")(service.get_server_capabilities)
     for name in OPERATIONS:
         app.post(f"{PREFIX}/{name}")(getattr(service, name))
@@ -171,14 +187,15 @@ def make_app(service: Service, key: str, *, poll_seconds: float) -> ASGIApp:
         return service.samplers[sampler_id]
 
     @app.post(f"{PREFIX}/retrieve_future")
-    async def retrieve_future(request: FutureRetrieveRequest) -> Response:
+    async def retrieve_future(request: FutureRetrieveRequest, accept: Annotated[str, Header()] = "") -> Response:
         future = service.work.answer(request.request_id)
         if future is None:
             return Answer({"detail": f"there is no request {request.request_id}"}, 410)
         try:
             answer = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), poll_seconds)
             service.work.note_fetched(request.request_id)
-            return Answer(answer)
+            message = as_message(answer) if PROTOCOL_BUFFERS in accept else None
+            return Answer(answer) if message is None else Response(message, media_type=PROTOCOL_BUFFERS)
         except TimeoutError:
             later = TryAgainResponse(request_id=request.request_id, queue_state="active")
             return Answer(later.model_dump(), 408)

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import IO
 
 from pydantic import BaseModel
-from tinker.types import Checkpoint, LoraConfig, ParsedCheckpointTinkerPath
 
 from sandrl.files import write_whole
-from sandrl.trainers.tinker.options import NameTakenError, NotFoundError, RequestError
+from sandrl.trainers.tinker.options import AdapterConfig, NameTakenError, NotFoundError, RequestError
 
+SCHEME = "tinker://"
 KINDS = {"training": "weights", "sampler": "sampler_weights"}
 _CONTENT, _ABOUT = "content.pt", "about.json"
 _SAVING, _SAMPLERS, _LOCK = ".saving-", ".samplers", ".lock"
@@ -36,7 +36,7 @@ _NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._:-]+")
 
 class About(BaseModel):
     base_model: str
-    config: LoraConfig
+    config: AdapterConfig
     time: datetime
     size_bytes: int
 
@@ -60,8 +60,10 @@ class Checkpoints:
         for leftover in (self._samplers, *directory.glob(f"{_SAVING}*")):
             shutil.rmtree(leftover, ignore_errors=True)
 
-    def reserve(self, run: str, kind: str, name: str) -> str:
+    def reserve(self, run: str, kind: str, name: str, *, replaces: bool = False) -> str:
         """Makes sure of a name before its checkpoint is saved, and returns the path of the checkpoint to be.
+
+        With `replaces`, a checkpoint of this name is replaced when the new one is saved.
 
         Raises:
             RequestError: If the name cannot be used.
@@ -70,7 +72,7 @@ class Checkpoints:
         if not _NAME.fullmatch(name):
             raise RequestError(f"not a valid name of a checkpoint: {name!r}")
         path = f"tinker://{run}/{KINDS[kind]}/{name}"
-        if path in self._reserved or self._place(path).exists():
+        if path in self._reserved or (self._place(path).exists() and not replaces):
             raise NameTakenError(f"{path} already exists")
         self._reserved.add(path)
         return path
@@ -83,7 +85,7 @@ class Checkpoints:
         finally:
             self._reserved.discard(path)
 
-    def save(self, path: str, content: bytes, base_model: str, config: LoraConfig) -> None:
+    def save(self, path: str, content: bytes, base_model: str, config: AdapterConfig) -> None:
         place = self._place(path)
         place.parent.mkdir(parents=True, exist_ok=True)
         about = About(base_model=base_model, config=config, time=datetime.now(UTC), size_bytes=len(content))
@@ -92,6 +94,8 @@ class Checkpoints:
             made.mkdir()
             write_whole(made / _CONTENT, content, mode=0o666, durable=True)
             write_whole(made / _ABOUT, about.model_dump_json().encode(), mode=0o666, durable=True)
+            if place.exists():
+                place.rename(Path(temporary, "replaced"))
             made.rename(place)
         if self._keep is not None:
             self._prune(place.parent, self._keep)
@@ -111,28 +115,19 @@ class Checkpoints:
         Raises:
             NotFoundError: If there is none.
         """
-        try:
-            return About.model_validate_json((self._place(path) / _ABOUT).read_bytes())
-        except FileNotFoundError as error:
-            raise NotFoundError(f"there is no checkpoint {path}") from error
+        about = read_about(self._place(path))
+        if about is None:
+            raise NotFoundError(f"there is no checkpoint {path}")
+        return about
 
-    def of_run(self, run: str) -> list[Checkpoint]:
-        """A run's checkpoints, oldest first."""
+    def of_run(self, run: str) -> list[tuple[str, str, About]]:
+        """A run's checkpoints, oldest first: the kind, the path and what is known of each."""
         found = []
         for kind, folder in KINDS.items():
             for place in (self._directory / run / folder).glob(f"*/{_ABOUT}") if _NAME.fullmatch(run) else ():
                 path = f"tinker://{run}/{folder}/{place.parent.name}"
-                about = self.about(path)
-                found.append(
-                    Checkpoint(
-                        checkpoint_id=f"{folder}/{place.parent.name}",
-                        checkpoint_type=kind,
-                        time=about.time,
-                        tinker_path=path,
-                        size_bytes=about.size_bytes,
-                    )
-                )
-        return sorted(found, key=lambda checkpoint: checkpoint.time)
+                found.append((kind, path, self.about(path)))
+        return sorted(found, key=lambda each: each[2].time)
 
     def delete(self, path: str) -> None:
         self.about(path)
@@ -170,14 +165,29 @@ class Checkpoints:
             place.rename(Path(temporary, "removed"))
 
     def _place(self, path: str) -> Path:
-        try:
-            parsed = ParsedCheckpointTinkerPath.from_tinker_path(path)
-        except ValueError as error:
-            raise NotFoundError(str(error)) from error
-        parts = [parsed.training_run_id, *parsed.checkpoint_id.split("/")]
-        if not all(_NAME.fullmatch(part) for part in parts):
-            raise NotFoundError(f"there is no checkpoint {path}")
-        return self._directory.joinpath(*parts)
+        return checkpoint_place(self._directory, path)
+
+
+def checkpoint_place(directory: Path, path: str) -> Path:
+    """The directory of the checkpoint with a path, in a directory of checkpoints; it need not exist.
+
+    Raises:
+        NotFoundError: If it is not such a path.
+    """
+    run, _, name = path.removeprefix(SCHEME).partition("/")
+    kind, _, name = name.partition("/")
+    is_path = path.startswith(SCHEME) and kind in KINDS.values() and _NAME.fullmatch(run) and _NAME.fullmatch(name)
+    if not is_path:
+        raise NotFoundError(f"there is no checkpoint {path}: not a path like {SCHEME}RUN/weights/NAME")
+    return directory / run / kind / name
+
+
+def read_about(place: Path) -> About | None:
+    """What is known of the checkpoint in a directory; None if there is none."""
+    try:
+        return About.model_validate_json((place / _ABOUT).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def read_checkpoint(place: Path) -> tuple[About, bytes]:

@@ -12,18 +12,35 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from tinker.types import AdamParams, Datum, ForwardBackwardOutput, LoraConfig, ModelInput, TensorData
+from tinker.types import AdamParams
 from torch import Tensor
 
+from sandrl.trainers.tinker.bodies import Datum
 from sandrl.trainers.tinker.losses import Config, check_inputs, token_losses
-from sandrl.trainers.tinker.options import RequestError
-from sandrl.trainers.tinker.weights import AllWeights, Base, Lora, TrainableTensors, Weights
+from sandrl.trainers.tinker.options import AdapterConfig, RequestError
+from sandrl.trainers.tinker.weights import (
+    AllWeights,
+    Base,
+    Lora,
+    TrainableTensors,
+    Weights,
+    check_tensors,
+    load_tensors,
+)
 
 TOKENS_AT_ONCE = 16_384
 """How many tokens go through the model together, padding included."""
 
 LOGITS_AT_ONCE = 1 << 28
 """How many logits are computed together: a GiB of them."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """The loss of some data, summed, and the log-probability of every target, T for each datum."""
+
+    loss: float
+    logprobs: list[Tensor]
 
 
 @dataclass(frozen=True)
@@ -38,7 +55,7 @@ class Example:
 class ModelInTraining:
     """What a training client owns: trained tensors, with `everything` all weights, and an optimizer."""
 
-    def __init__(self, base: Base, config: LoraConfig, *, everything: bool) -> None:
+    def __init__(self, base: Base, config: AdapterConfig, *, everything: bool) -> None:
         self.config = config
         self.steps = 0
         self._base = base
@@ -51,14 +68,14 @@ class ModelInTraining:
     def tensors(self) -> Mapping[str, Tensor]:
         return self._trained.tensors
 
-    def run(self, data: Sequence[Datum], loss_fn: str, config: Config, *, backward: bool) -> ForwardBackwardOutput:
+    def run(self, data: Sequence[Datum], loss_fn: str, config: Config, *, backward: bool) -> Computed:
         """Computes the loss, and with `backward` adds its gradients to those there are.
 
         Raises:
             RequestError: If a datum is not in order; then nothing was changed.
         """
         examples = [as_example(datum, loss_fn, config, self._base) for datum in data]
-        total, outputs = 0.0, []
+        total, all_logprobs = 0.0, []
         with torch.set_grad_enabled(backward):
             for batch in batches(examples, self._base):
                 logprobs = target_logprobs(self._base, self._trained.weights(), batch)
@@ -70,10 +87,8 @@ class ModelInTraining:
                 if backward:
                     loss.backward()
                 total += float(loss.detach())
-                outputs += [{"logprobs": TensorData.from_torch(logprobs_T.detach().cpu())} for logprobs_T in logprobs]
-        return ForwardBackwardOutput(
-            loss_fn_output_type="TorchLossReturn", loss_fn_outputs=outputs, metrics={"loss:sum": total}
-        )
+                all_logprobs += [logprobs_T.detach().cpu() for logprobs_T in logprobs]
+        return Computed(total, all_logprobs)
 
     def step(self, adam: AdamParams) -> dict[str, float]:
         """Changes the trained tensors by their gradients, which it forgets; returns the norm before clipping."""
@@ -102,15 +117,12 @@ class ModelInTraining:
             RequestError: If something else was trained there, or the optimizer's state was not saved.
         """
         content = torch.load(io.BytesIO(saved), weights_only=True, map_location=self._base.device)
-        shapes = {name: tensor.shape for name, tensor in content["tensors"].items()}
-        if shapes != {name: tensor.shape for name, tensor in self._trained.tensors.items()}:
-            raise RequestError("the checkpoint belongs to a model with other trained tensors")
+        check_tensors(self._trained, content["tensors"])
         if optimizer and "optimizer" not in content:
             raise RequestError("the checkpoint has no optimizer state: it was saved for sampling")
-        with torch.no_grad():
-            for name, tensor in self._trained.tensors.items():
-                tensor.copy_(content["tensors"][name])
-                tensor.grad = None
+        load_tensors(self._trained, content["tensors"])
+        for tensor in self._trained.tensors.values():
+            tensor.grad = None
         self._optimizer = torch.optim.AdamW(self._trained.tensors.values())
         self.steps = 0
         if optimizer:
@@ -129,9 +141,9 @@ def as_example(datum: Datum, loss_fn: str, config: Config, base: Base) -> Exampl
     Raises:
         RequestError: If something is missing, too much, too long or no token.
     """
-    check_inputs(loss_fn, set(datum.loss_fn_inputs), config)
-    tokens = checked_tokens(as_tokens(datum.model_input), base)
-    inputs = {name: tensor.to_torch().to(base.device) for name, tensor in datum.loss_fn_inputs.items()}
+    check_inputs(loss_fn, set(datum.inputs), config)
+    tokens = checked_tokens(datum.tokens, base)
+    inputs = {name: tensor.to(base.device) for name, tensor in datum.inputs.items()}
     for name, tensor in inputs.items():
         if tuple(tensor.shape) != (len(tokens),):
             raise RequestError(f"{name} has the shape {list(tensor.shape)}, but the input has {len(tokens)} tokens")
@@ -182,15 +194,3 @@ def target_logprobs(base: Base, weights: Weights, batch: Sequence[Example]) -> l
         )
         for example, logits_TV in zip(batch, logits_BTV, strict=True)
     ]
-
-
-def as_tokens(given: ModelInput) -> list[int]:
-    """The tokens of an input.
-
-    Raises:
-        RequestError: If it is more than text.
-    """
-    try:
-        return given.to_ints()
-    except ValueError as error:
-        raise RequestError("this model accepts only text") from error

@@ -26,7 +26,7 @@ import uvicorn
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
-from sandrl.config.tinker import TinkerServeConfig
+from sandrl.config.tinker import Dtype, TinkerServeConfig
 from sandrl.config.words import TINY
 from sandrl.errors import InputError, SandrlError, ServiceError, UsageError
 from sandrl.events import Emit, TinkerServed, ignore
@@ -67,7 +67,13 @@ def make_service(options: ServiceOptions, *, is_offline: bool = False) -> Servic
     set_verbosity_error()
     _check_fits(options, is_offline=is_offline)
     try:
-        base = Base(options.model, alias=options.alias, context=options.context, is_offline=is_offline)
+        base = Base(
+            options.model,
+            alias=options.alias,
+            context=options.context,
+            is_offline=is_offline,
+            dtype=options.dtype,
+        )
     except _UNLOADABLE as error:
         raise InputError(f"the model cannot be loaded: {first_line(error)}", path=options.model) from error
     if sum(tensor.numel() for tensor in base.weights.values()) < _SMALL and base.device.type == "cpu":
@@ -93,9 +99,10 @@ def _check_fits(options: ServiceOptions, *, is_offline: bool) -> None:
     except _UNLOADABLE as error:
         message = f"does not contain a causal language model: {first_line(error)}"
         raise InputError(message, path=options.model) from error
-    # The weights, a sampler's and those of a step in training; with all weights also gradients and Adam's two moments.
-    copies = 7 if options.trains_all else 4
-    needed = 4 * copies * parameters + _ROOM_BYTES
+    size = 4 if options.dtype == Dtype.FLOAT32 else 2
+    # The base, a sampler's and what a step computes with; masters, gradients and Adam's two moments have 32 bits.
+    per_parameter = 3 * size + 16 if options.trains_all else 4 * size
+    needed = per_parameter * parameters + _ROOM_BYTES
     free = free_bytes()
     if needed > free:
         where = "the GPU" if torch.cuda.is_available() else "this machine"
@@ -196,6 +203,7 @@ def serve(
             trains_all=not config.lora,
             context=config.max_context or (TINY_CONTEXT if is_tiny else None),
             seed=config.seed,
+            dtype=config.dtype,
             max_queue=config.max_queue,
         )
         service = make_service(options, is_offline=is_offline)

@@ -20,15 +20,18 @@ import torch
 from tinker import types
 from tinker.types.session_heartbeat_request import SessionHeartbeatRequest
 
+from sandrl.trainers.tinker.bodies import Computation, as_tokens
 from sandrl.trainers.tinker.checkpoints import Checkpoints
-from sandrl.trainers.tinker.models import (
-    Example,
-    ModelInTraining,
-    as_tokens,
-    checked_tokens,
-    target_logprobs,
+from sandrl.trainers.tinker.models import Computed, Example, ModelInTraining, checked_tokens, target_logprobs
+from sandrl.trainers.tinker.options import (
+    MOST_RANK,
+    AdapterConfig,
+    NameTakenError,
+    NotFoundError,
+    QueueFullError,
+    RequestError,
+    ServiceOptions,
 )
-from sandrl.trainers.tinker.options import NotFoundError, QueueFullError, RequestError, ServiceOptions
 from sandrl.trainers.tinker.sampling import Sample, draw, samples
 from sandrl.trainers.tinker.weights import Base, Weights, free_bytes
 from sandrl.trainers.tinker.work import Answer, Job, Work
@@ -48,15 +51,24 @@ MOST_MODELS = 256
 IDLE_SECONDS = 600.0
 """A session whose client has sent no heartbeat for so long has ended; the SDK sends one every few seconds."""
 
-MOST_RANK = 1_024
+# What requests to save have in later versions of the SDK.
+_LATER_FIELDS = {"overwrite", "kind"}
 
 LEAST_FREE_BYTES = 256 << 20
 """How much memory must be left where another model is made."""
 
 
 class _Numbered(Protocol):
-    model_id: str
-    seq_id: int | None
+    @property
+    def model_id(self) -> str: ...
+
+    @property
+    def seq_id(self) -> int | None: ...
+
+
+class _OfSession(Protocol):
+    session_id: str
+    model_seq_id: int
 
 
 class Service:
@@ -70,14 +82,15 @@ class Service:
         self._models: dict[str, ModelInTraining] = {}
         self._model_ids: dict[str, str] = {}
         self._heard_at: dict[str, float] = {}
-        self._unnamed: OrderedDict[str, types.LoraConfig] = OrderedDict()
+        self._unnamed: OrderedDict[str, AdapterConfig] = OrderedDict()
         self._loaded: OrderedDict[str, Weights] = OrderedDict()
         self._chances = random.Random() if options.seed is None else random.Random(f"samples {options.seed}")
         self.work = Work(self._draw, options.max_queue)
 
     async def get_server_capabilities(self) -> types.GetServerCapabilitiesResponse:
         names = [self.base.name, self.base.alias] if self.base.alias else [self.base.name]
-        models = [types.SupportedModel(model_name=name, max_context_length=self.base.positions) for name in names]
+        about = {"max_context_length": self.base.positions, "trainable": True, "sampleable": True}
+        models = [types.SupportedModel(model_name=name, **about) for name in names]
         return types.GetServerCapabilitiesResponse(supported_models=models)
 
     async def create_session(self, _: types.CreateSessionRequest) -> types.CreateSessionResponse:
@@ -89,22 +102,42 @@ class Service:
         self._heard_at[request.session_id] = time.monotonic()
         return {"type": "session_heartbeat"}
 
-    async def create_model(self, request: types.CreateModelRequest) -> types.UntypedAPIFuture:
-        self._check_base(request.base_model)
-        config = request.lora_config or types.LoraConfig(rank=32)
-        if not 1 <= config.rank <= MOST_RANK:
-            raise RequestError(f"the rank must be from 1 to {MOST_RANK}")
-        model_id = f"{request.session_id}:train:{request.model_seq_id}"
-        if model_id not in self._model_ids:
-            self._make_room()
+    async def finish_session(self, session_id: str) -> None:
+        """Ends a session, and forgets its models; their checkpoints stay."""
 
         def run() -> Answer:
+            for model_id in [model for model, session in self._model_ids.items() if session == session_id]:
+                self._forget(model_id)
+            return {}
+
+        self._heard_at.pop(session_id, None)
+        self.work.submit(f"{session_id}:finish", Job(run))
+
+    async def create_model(self, request: types.CreateModelRequest) -> types.UntypedAPIFuture:
+        self._check_base(request.base_model)
+        _check_optimizer(getattr(request, "optimizer_config", None))
+        given = {} if request.lora_config is None else request.lora_config.model_dump()
+        if not 1 <= given.get("rank", 1) <= MOST_RANK:
+            raise RequestError(f"the rank must be from 1 to {MOST_RANK}")
+        config = AdapterConfig.model_validate(given)
+
+        def run(model_id: str) -> Answer:
             self._models[model_id] = ModelInTraining(self.base, config, everything=self._options.trains_all)
             return {"model_id": model_id, "type": "create_model"}
 
-        future = self._submit(f"{model_id}:create", model_id, Job(run))
+        return self._create(request, run)
+
+    def _create(self, request: _OfSession, run: Callable[[str], Answer]) -> types.UntypedAPIFuture:
+        model_id = f"{request.session_id}:train:{request.model_seq_id}"
+        if model_id not in self._model_ids:
+            self._make_room()
+        future = self._submit(f"{model_id}:create", model_id, Job(lambda: run(model_id)))
         self._model_ids[model_id] = request.session_id
         return future
+
+    def _forget(self, model_id: str) -> None:
+        self._models.pop(model_id, None)
+        self._model_ids.pop(model_id, None)
 
     def _make_room(self) -> None:
         # The models of sessions that have ended without a word go, if there is no room for another one.
@@ -113,8 +146,7 @@ class Service:
         now = time.monotonic()
         for model_id, session_id in list(self._model_ids.items()):
             if now - self._heard_at.get(session_id, now) > IDLE_SECONDS:
-                self._models.pop(model_id, None)
-                self._model_ids.pop(model_id, None)
+                self._forget(model_id)
         if not self._has_room():
             message = f"{len(self._model_ids)} models are in training, which is the maximum"
             raise RequestError(f"{message}: unload a model, or stop a client that uses one")
@@ -143,33 +175,26 @@ class Service:
         self._check_model(model_id)
 
         def run() -> Answer:
-            self._models.pop(model_id, None)
-            self._model_ids.pop(model_id, None)
+            self._forget(model_id)
             return {"model_id": model_id, "type": "unload_model"}
 
         return self._submit(f"{model_id}:unload", model_id, Job(run))
 
-    async def forward(self, request: types.ForwardRequest) -> types.UntypedAPIFuture:
-        return self.compute(request, request.forward_input, backward=False)
-
-    async def forward_backward(self, request: types.ForwardBackwardRequest) -> types.UntypedAPIFuture:
-        return self.compute(request, request.forward_backward_input, backward=True)
-
-    def compute(
-        self, request: _Numbered, given: types.ForwardBackwardInput, *, backward: bool
-    ) -> types.UntypedAPIFuture:
-        """Computes a loss, and with `backward` its gradients."""
+    async def compute(self, request: Computation) -> types.UntypedAPIFuture:
+        """Computes a loss, and its gradients if that is asked for."""
 
         def run() -> Answer:
             model = self._model(request.model_id)
-            output = model.run(given.data, given.loss_fn, given.loss_fn_config or {}, backward=backward)
-            return output.model_dump(mode="json")
+            return _told(model.run(request.data, request.loss_fn, request.loss_fn_config, backward=request.backward))
 
-        tokens = sum(len(tensor.data) for datum in given.data for tensor in datum.loss_fn_inputs.values())
-        return self._ask(request, run, tokens)
+        return self._ask(
+            request, run, sum(tensor.numel() for datum in request.data for tensor in datum.inputs.values())
+        )
 
     async def optim_step(self, request: types.OptimStepRequest) -> types.UntypedAPIFuture:
-        return self._ask(request, lambda: {"metrics": self._model(request.model_id).step(request.adam_params)})
+        params = getattr(request, "optim_params", None) or request.adam_params
+        _check_optimizer(params)
+        return self._ask(request, lambda: {"metrics": self._model(request.model_id).step(params)})
 
     async def save_weights(self, request: types.SaveWeightsRequest) -> types.UntypedAPIFuture:
         """Saves what a training can be resumed from."""
@@ -177,6 +202,8 @@ class Service:
 
     async def save_weights_for_sampler(self, request: types.SaveWeightsForSamplerRequest) -> types.UntypedAPIFuture:
         """Saves what a model can be sampled from; without a name only for this process, as a sampler at once."""
+        if getattr(request, "kind", "snapshot") != "snapshot":
+            raise RequestError("sampling clients of the kind inflight are not supported; use snapshot")
         if request.path is not None or request.sampling_session_seq_id is None:
             return self._save(request, "sampler", request.path)
         sampler_id = f"{request.model_id.split(':')[0]}:sample:{request.sampling_session_seq_id}"
@@ -196,7 +223,9 @@ class Service:
         return self._ask(request, run)
 
     async def load_weights(self, request: types.LoadWeightsRequest) -> types.UntypedAPIFuture:
-        """Takes a model back, or over, to a checkpoint of any run."""
+        """Takes a model back, or over, to a checkpoint of any run; or makes one of a checkpoint."""
+        if getattr(request, "session_id", None) is not None:
+            return self._create_from_checkpoint(request)
 
         def run() -> Answer:
             saved = self.checkpoints.read(request.path)
@@ -204,6 +233,19 @@ class Service:
             return {"path": request.path, "type": "load_weights"}
 
         return self._ask(request, run)
+
+    def _create_from_checkpoint(self, request: types.LoadWeightsRequest) -> types.UntypedAPIFuture:
+        about = self.checkpoints.about(request.path)
+        self._check_base(request.base_model or about.base_model)
+        _check_optimizer(request.optimizer_config)
+
+        def run(model_id: str) -> Answer:
+            model = ModelInTraining(self.base, about.config, everything=self._options.trains_all)
+            model.load(self.checkpoints.read(request.path), optimizer=request.optimizer)
+            self._models[model_id] = model
+            return {"path": request.path, "model_id": model_id, "type": "load_weights"}
+
+        return self._create(request, run)
 
     def weights_info(self, path: str) -> types.WeightsInfoResponse:
         about = self.checkpoints.about(path)
@@ -216,7 +258,17 @@ class Service:
         found = self.checkpoints.of_run(model_id)
         if not found:
             self._check_model(model_id)
-        return types.CheckpointsListResponse(checkpoints=found)
+        listed = [
+            types.Checkpoint(
+                checkpoint_id="/".join(path.split("/")[-2:]),
+                checkpoint_type=kind,
+                time=about.time,
+                tinker_path=path,
+                size_bytes=about.size_bytes,
+            )
+            for kind, path, about in found
+        ]
+        return types.CheckpointsListResponse(checkpoints=listed)
 
     async def create_sampling_session(
         self, request: types.CreateSamplingSessionRequest
@@ -237,6 +289,7 @@ class Service:
         sampler = self.samplers.get(request.sampling_session_id)
         if sampler is None:
             raise NotFoundError(f"there is no sampler {request.sampling_session_id}")
+        _check_features(request)
         key = sampler.sampler_id if sampler.sampler_id in self._unnamed else sampler.model_path or BASE
         prompt = checked_tokens(as_tokens(request.prompt), self.base)
         drawn = samples(prompt, request.sampling_params, request.num_samples, self.base, self._chances)
@@ -247,12 +300,16 @@ class Service:
             ]
             answer: Answer = {"type": "sample", "sequences": sequences}
             if request.prompt_logprobs or request.topk_prompt_logprobs:
-                answer |= self._prompt_logprobs(key, prompt, request.topk_prompt_logprobs)
+                last = getattr(request, "prompt_logprobs_last_n", None) or len(prompt)
+                answer |= self._prompt_logprobs(key, prompt, request.topk_prompt_logprobs, last)
             return answer
 
         number = f"{sampler.sampler_id}:{uuid.uuid4() if request.seq_id is None else request.seq_id}"
         tokens = len(prompt) + sum(each.limit for each in drawn)
-        return self._submit(number, None, Job(run, tokens, key, drawn))
+        self._submit(number, None, Job(run, tokens, key, drawn))
+        return types.UntypedAPIFuture(
+            request_id=number, sample_sequence_ids=[f"{number}:{place}" for place in range(len(drawn))]
+        )
 
     def _save(
         self, request: types.SaveWeightsRequest | types.SaveWeightsForSamplerRequest, kind: str, name: str | None
@@ -261,7 +318,15 @@ class Service:
         if self.work.knows(number):
             return types.UntypedAPIFuture(request_id=number, model_id=request.model_id)
         self._check_model(request.model_id)
-        path = self.checkpoints.reserve(request.model_id, kind, f"{request.seq_id or 0:06d}" if name is None else name)
+        name = f"{request.seq_id or 0:06d}" if name is None else name
+        replaces = bool(getattr(request, "overwrite", False))
+        try:
+            path = self.checkpoints.reserve(request.model_id, kind, name, replaces=replaces)
+        except NameTakenError as error:
+            # Only early versions of the SDK take this for a save done twice; later ones would ask again for minutes.
+            if request.model_fields_set & _LATER_FIELDS:
+                raise RequestError(str(error)) from error
+            raise
 
         def run() -> Answer:
             model = self._model(request.model_id)
@@ -279,7 +344,7 @@ class Service:
     def _draw(self, key: str, batch: list[Sample]) -> None:
         draw(self.base, self._weights(key), batch)
 
-    def _prompt_logprobs(self, key: str, prompt: list[int], likeliest: int) -> Answer:
+    def _prompt_logprobs(self, key: str, prompt: list[int], likeliest: int, last: int) -> Answer:
         weights = self._weights(key)
         logprobs: list[float | None] = [None]
         top: list[list[tuple[int, float]] | None] = [None]
@@ -287,11 +352,17 @@ class Service:
             with torch.inference_mode():
                 logprobs += target_logprobs(self.base, weights, [Example(prompt[:-1], prompt[1:], {})])[0].tolist()
                 if likeliest:
-                    logits_TV = self.base(weights, input_ids=self.base.tensor([prompt[:-1]]), use_cache=False).logits[0]
+                    logits_TV = (
+                        self.base(weights, input_ids=self.base.tensor([prompt[:-1]]), use_cache=False).logits[0].float()
+                    )
                     logprobs_TV = torch.log_softmax(logits_TV, dim=-1)
                     values, tokens = logprobs_TV.topk(min(likeliest, self.base.vocabulary), dim=-1)
                     rows = zip(tokens.tolist(), values.tolist(), strict=True)
                     top += [list(zip(*row, strict=True)) for row in rows]
+        # Logprobs of the last tokens alone, where these are asked for.
+        before = len(prompt) - last
+        logprobs[:before] = [None] * before
+        top[:before] = [None] * min(before, len(top))
         return {"prompt_logprobs": logprobs, "topk_prompt_logprobs": top if likeliest else None}
 
     def _weights(self, key: str) -> Weights:
@@ -339,3 +410,28 @@ class Service:
     def _submit(self, number: str, model_id: str | None, job: Job) -> types.UntypedAPIFuture:
         self.work.submit(number, job)
         return types.UntypedAPIFuture(request_id=number, model_id=model_id)
+
+
+def _told(computed: Computed) -> Answer:
+    outputs = [
+        {"logprobs": {"data": logprobs_T.tolist(), "dtype": "float32", "shape": list(logprobs_T.shape)}}
+        for logprobs_T in computed.logprobs
+    ]
+    metrics = {"loss:sum": computed.loss}
+    return {"loss_fn_output_type": "TorchLossReturn", "loss_fn_outputs": outputs, "metrics": metrics}
+
+
+def _check_optimizer(asked: object) -> None:
+    kind = getattr(asked, "type", "adamw")
+    if kind != "adamw":
+        raise RequestError(f"the optimizer {kind} is not supported; use AdamW")
+
+
+def _check_features(request: types.SampleRequest) -> None:
+    # Later versions of the SDK can ask for more than this service computes.
+    for name in ("topk_sample_logprobs", "target_prompt_logprobs", "prompt_alt_tokens_k", "record_stability_info"):
+        if getattr(request, name, None):
+            raise RequestError(f"{name} is not supported; leave it out")
+    last, most = getattr(request, "prompt_logprobs_last_n", None), request.prompt.length - 1
+    if last is not None and not 1 <= last <= most:
+        raise RequestError(f"prompt_logprobs_last_n must be from 1 to {most}, which is all but the first token")

@@ -1,31 +1,43 @@
-"""The trained tensors: LoRA on the linear layers, or all weights.
+"""The trained tensors: LoRA on the linear layers and experts, or all weights.
 
 The model itself is not modified. The trained tensors are converted to a full set of weights, through which gradients
 flow back, and the one loaded model computes with that set (`torch.func.functional_call`). So one copy of the model
 serves every client, and a sampler is a set of weights.
 
 LoRA is that of Hu et al. (arXiv:2106.09685) as the Tinker service trains it: W + α / rank · B · A with α = 32
-(`tinker_cookbook/weights/README.md`), A random and B zero at first, no dropout.
+(`tinker_cookbook/weights/README.md`), A random and B zero at first, no dropout. The experts of a layer are one tensor
+in the model, and so are their adapters: A is experts × rank × inputs, B is experts × outputs × rank.
+
+Trained tensors have 32 bits, whatever the model computes with: a step of Adam is often less than bfloat16 can tell
+apart.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
-from tinker.types import LoraConfig
 from torch import Tensor
 from torch.func import functional_call
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 from transformers.pytorch_utils import Conv1D
 
+from sandrl.trainers.tinker.options import AdapterConfig, RequestError
+
 ALPHA = 32.0
+
+DOWN, UP = ".A", ".B"
+"""What the names of the two matrices of an adapter have, after that of its weight."""
 
 # Of a model that names no limit, such as one whose positions are relative.
 _UNSAID_POSITIONS = 4_096
+
+# The module that holds the experts of a layer, in the models of transformers.
+_EXPERTS = ".experts"
 
 Weights = Mapping[str, Tensor]
 """One tensor for every name of a parameter; tied parameters have two names."""
@@ -36,7 +48,7 @@ class Base:
 
     Attributes:
         name: What clients call it.
-        module: The model of transformers, in 32 bits, on a GPU if there is one.
+        module: The model of transformers, on a GPU if there is one.
         vocabulary: How many tokens there are.
         positions: The longest sequence, in tokens.
         ends: The tokens that end a sequence.
@@ -45,11 +57,19 @@ class Base:
         ignores_padding: Whether tokens before a sequence that the mask leaves out change nothing.
     """
 
-    def __init__(self, model: str, *, alias: str = "", context: int | None = None, is_offline: bool = False) -> None:
+    def __init__(
+        self,
+        model: str,
+        *,
+        alias: str = "",
+        context: int | None = None,
+        is_offline: bool = False,
+        dtype: str = "float32",
+    ) -> None:
         self.name = model
         self.alias = alias
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        loaded = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32, local_files_only=is_offline)
+        loaded = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype), local_files_only=is_offline)
         self.module: Any = loaded.to(self.device)
         self.module.eval().requires_grad_(False)
         self.tokenizer: Any = AutoTokenizer.from_pretrained(model, local_files_only=is_offline)
@@ -73,8 +93,10 @@ class Base:
         tokens_1T = self.tensor([[(3 + place * step) % self.vocabulary for place in range(6)]])
         expected_V = self(self.weights, input_ids=tokens_1T, use_cache=False).logits[0, -1]
 
+        tolerance = 1e-3 if expected_V.dtype is torch.float32 else 5e-2 * float(expected_V.abs().max())
+
         def is_same(logits_V: Tensor) -> bool:
-            return bool(torch.allclose(logits_V, expected_V, rtol=1e-3, atol=1e-3))
+            return bool(torch.allclose(logits_V, expected_V, rtol=1e-3, atol=tolerance))
 
         cache = DynamicCache(config=self.module.config)
         try:
@@ -101,7 +123,7 @@ class Base:
         """Whether a client that names a base model means this one."""
         return bool(name) and (name in (self.name, self.alias) or os.path.realpath(name) == os.path.realpath(self.name))
 
-    def linear_layers(self, config: LoraConfig) -> dict[str, bool]:
+    def adapted(self, config: AdapterConfig) -> dict[str, bool]:
         """The weights that a request for LoRA means, and whether they are inputs × outputs, as in GPT-2."""
         output = self.module.get_output_embeddings()
         found = {}
@@ -113,6 +135,9 @@ class Base:
                     wanted = config.train_attn if "attn" in name or "attention" in name else config.train_mlp
                 if wanted:
                     found[f"{name}.weight"] = isinstance(layer, Conv1D)
+            elif config.train_mlp and name.endswith(_EXPERTS):
+                tensors = ((own, tensor) for own, tensor in layer.named_parameters(recurse=False) if tensor.dim() == 3)
+                found |= {f"{name}.{own}": bool(getattr(layer, "is_transposed", False)) for own, _ in tensors}
         return found
 
 
@@ -125,29 +150,31 @@ class TrainableTensors(Protocol):
 
 
 class Lora:
-    """Adapters of one rank on the linear layers."""
+    """Adapters of one rank on the linear layers and on the experts."""
 
-    def __init__(self, base: Base, config: LoraConfig) -> None:
+    def __init__(self, base: Base, config: AdapterConfig) -> None:
         self._base = base
-        self._layers = base.linear_layers(config)
+        self._layers = base.adapted(config)
         self._scale = ALPHA / config.rank
         chance = torch.Generator()
         chance.seed() if config.seed is None else chance.manual_seed(config.seed)
         self.tensors: dict[str, Tensor] = {}
         for name, is_transposed in self._layers.items():
-            rows, columns = base.weights[name].shape
+            *experts, rows, columns = base.weights[name].shape
             if is_transposed:
                 rows, columns = columns, rows
-            down = torch.empty(config.rank, columns)
-            torch.nn.init.kaiming_uniform_(down, a=math.sqrt(5), generator=chance)
-            self.tensors[f"{name}.A"] = down.to(base.device).requires_grad_()
-            self.tensors[f"{name}.B"] = torch.zeros(rows, config.rank, device=base.device, requires_grad=True)
+            bound = 1 / math.sqrt(columns)
+            down = torch.empty(*experts, config.rank, columns).uniform_(-bound, bound, generator=chance)
+            self.tensors[f"{name}{DOWN}"] = down.to(base.device).requires_grad_()
+            up = torch.zeros(*experts, rows, config.rank, device=base.device, requires_grad=True)
+            self.tensors[f"{name}{UP}"] = up
 
     def weights(self) -> Weights:
         weights = dict(self._base.weights)
         for name, is_transposed in self._layers.items():
-            change = self._scale * self.tensors[f"{name}.B"] @ self.tensors[f"{name}.A"]
-            weights[name] = weights[name] + (change.T if is_transposed else change)
+            change = self._scale * self.tensors[f"{name}{UP}"] @ self.tensors[f"{name}{DOWN}"]
+            weight = weights[name]
+            weights[name] = (weight.float() + (change.mT if is_transposed else change)).to(weight.dtype)
         return weights
 
 
@@ -156,13 +183,52 @@ class AllWeights:
 
     def __init__(self, base: Base) -> None:
         self._first: dict[str, str] = {}
+        self._dtypes = {name: tensor.dtype for name, tensor in base.weights.items()}
         names: dict[int, str] = {}
         for name, tensor in base.weights.items():
             self._first[name] = names.setdefault(id(tensor), name)
-        self.tensors = {name: base.weights[name].clone().requires_grad_() for name in names.values()}
+        self.tensors = {
+            name: base.weights[name].to(torch.float32, copy=True).requires_grad_() for name in names.values()
+        }
 
     def weights(self) -> Weights:
-        return {name: self.tensors[first] for name, first in self._first.items()}
+        return {name: self.tensors[first].to(self._dtypes[name]) for name, first in self._first.items()}
+
+
+def read_tensors(content: bytes) -> dict[str, Tensor]:
+    """The trained tensors in the content of a checkpoint."""
+    tensors: dict[str, Tensor] = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")["tensors"]
+    return tensors
+
+
+def check_tensors(trained: TrainableTensors, tensors: Mapping[str, Tensor]) -> None:
+    """Makes sure that trained tensors can be set to those of a checkpoint.
+
+    Raises:
+        RequestError: If the checkpoint is of other tensors.
+    """
+    if {name: each.shape for name, each in tensors.items()} != {n: each.shape for n, each in trained.tensors.items()}:
+        raise RequestError("the checkpoint belongs to a model with other trained tensors")
+
+
+def load_tensors(trained: TrainableTensors, tensors: Mapping[str, Tensor]) -> None:
+    """Sets trained tensors to those of a checkpoint, for which `check_tensors` holds."""
+    with torch.no_grad():
+        for name, tensor in trained.tensors.items():
+            tensor.copy_(tensors[name])
+
+
+def merged(base: Base, config: AdapterConfig, tensors: Mapping[str, Tensor], *, everything: bool) -> Weights:
+    """The weights of the whole model with the trained tensors of a checkpoint.
+
+    Raises:
+        RequestError: If the checkpoint is of another model.
+    """
+    trained: TrainableTensors = AllWeights(base) if everything else Lora(base, config)
+    check_tensors(trained, tensors)
+    load_tensors(trained, tensors)
+    with torch.no_grad():
+        return trained.weights()
 
 
 def free_bytes() -> int:
