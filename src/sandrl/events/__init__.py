@@ -562,6 +562,7 @@ class RewardCallFinished(Event):
     seconds: float
     second_opinions: int = 0
     disagreements: int = 0
+    abstained: int = 0
 
 
 @dataclass(frozen=True, slots=True)

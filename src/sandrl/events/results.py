@@ -30,6 +30,7 @@ class Status(StrEnum):
         INFRASTRUCTURE: After all retries, no sandbox was available, or no sandbox worked.
         REWARD_ERROR: The completion was judged, but the reward policy raised an exception or returned no usable number.
             No judge gives this status.
+        ABSTAINED: The completion was judged, and the reward policy returned `None`: it gives no reward, on purpose.
     """
 
     PASSED = "passed"
@@ -44,14 +45,17 @@ class Status(StrEnum):
     NOT_ISOLATED = "not_isolated"
     INFRASTRUCTURE = "infrastructure"
     REWARD_ERROR = "reward_error"
+    ABSTAINED = "abstained"
 
     @property
     def scorable(self) -> bool:
         """Whether the status describes the code. If not, the reward is `None`, never 0.0."""
-        return self not in _UNSCORABLE
+        return self not in _WITHOUT_REWARD
 
 
-_UNSCORABLE = frozenset({Status.INVALID_PROBLEM, Status.NOT_ISOLATED, Status.INFRASTRUCTURE, Status.REWARD_ERROR})
+_WITHOUT_REWARD = frozenset(
+    {Status.INVALID_PROBLEM, Status.NOT_ISOLATED, Status.INFRASTRUCTURE, Status.REWARD_ERROR, Status.ABSTAINED}
+)
 
 
 class Trust(StrEnum):

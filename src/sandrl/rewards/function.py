@@ -24,7 +24,7 @@ from sandrl.bounds import LARGEST_WEIGHT, check_text, check_weight
 from sandrl.closing import Closing
 from sandrl.errors import InterruptedRunError, UsageError
 from sandrl.events import Emit, Warned, ignore
-from sandrl.events.results import ScoredCompletion
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.judge.calibration import packages_of
 from sandrl.judge.judge import Judge
 from sandrl.judge.limits import Limits, check_limits
@@ -56,7 +56,7 @@ class OnInfrastructureError(StrEnum):
     Attributes:
         MASK: `None`, which TRL (from 1.6 on) leaves out of the step.
         ZERO: The fallback reward, for trainers that need a number.
-        RAISE: An error, which ends the batch.
+        RAISE: An error, which ends the batch; but None if the reward policy has abstained.
     """
 
     MASK = "mask"
@@ -315,7 +315,8 @@ class RewardFunction(Closing):
 
     def _reward(self, result: ScoredCompletion) -> float | None:
         reward = training_reward(result.reward, result.components)
-        if reward is not None:
+        is_raising = self._options.on_infrastructure_error is OnInfrastructureError.RAISE
+        if reward is not None or (result.status is Status.ABSTAINED and is_raising):
             return reward
         match self._options.on_infrastructure_error:
             case OnInfrastructureError.MASK:

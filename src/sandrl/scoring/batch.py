@@ -251,6 +251,9 @@ class Batch:
         options = self._context.options
         if self._has_text and results and all(result.status is Status.NO_CODE for result in results):
             self._emit(no_code_warning(options.extraction))
+        if results and all(result.status is Status.ABSTAINED for result in results):
+            hint = "does it return a number for each completion that it is to reward?"
+            self._emit(Warned(f"the reward function returned None for all {len(results)} completions", hint))
         unfinished, rate = self._total - self._finished, options.second_opinion.rate
         return ScoreReport(self._job.id, results, unfinished, self._interrupt.signal_number, opinion_rate=rate)
 
@@ -453,9 +456,13 @@ class Batch:
         # A policy that fails costs this completion its reward and no other its result; who has the report raises it.
         completion = replace(attempt.completion, code=attempt.code)
         try:
-            return reward_of(verdict, completion, attempt.context.options.policy), verdict
+            reward = reward_of(verdict, completion, attempt.context.options.policy)
         except UsageError as error:
             return None, replace(verdict, status=Status.REWARD_ERROR, detail=error.message)
+        if reward is None and verdict.status.scorable:
+            detail = f"the reward function gives no reward ({verdict.status.value})"
+            return None, replace(verdict, status=Status.ABSTAINED, detail=detail)
+        return reward, verdict
 
     def _release_followers(self, leader: Attempt, key: str, verdict: Verdict) -> None:
         followers = self._followers.pop(key)

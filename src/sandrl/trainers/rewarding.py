@@ -199,6 +199,7 @@ def _finished_call(number: int, summary: Summary, seconds: float) -> RewardCallF
         no_code=summary.no_code,
         cached=summary.cache_hits,
         unscorable=summary.unscorable,
+        abstained=summary.abstained,
         seconds=seconds,
         second_opinions=0 if opinions is None else opinions.answered,
         disagreements=0 if opinions is None else opinions.disagreements,
