@@ -342,7 +342,7 @@ class Batch:
         if attempt.completion.loss:
             self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=attempt.completion.loss))
         elif attempt.agent is None if is_task else attempt.code is None:
-            missing = "patch or script" if is_task else "code"
+            missing = "patch or script" if is_task else "code" if attempt.problem.answer is None else "answer"
             self._finish(attempt, Verdict(Status.NO_CODE, None, detail=f"no {missing} was found in the completion"))
         elif attempt.code is None:
             # What a model does is another thing each time.
