@@ -31,6 +31,7 @@ from sandrl.config.parts import (
     PROBLEMS_HELP,
     TOOL_CALLS_HELP,
     CachePart,
+    JudgePart,
     LockPart,
     MappingPart,
     QualityPart,
@@ -51,7 +52,7 @@ TOOL_CALLS, TASK_TOOL_CALLS = 4, 20
 """The default number of tool calls in an episode, and in one on a task."""
 
 
-class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, LockPart, QualityPart):
+class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, JudgePart, MappingPart, LockPart, QualityPart):
     """`sandrl grpo` and `sandrl unsloth`, resolved."""
 
     short_help: ClassVar[str] = (

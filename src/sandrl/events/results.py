@@ -30,6 +30,7 @@ class Status(StrEnum):
         INFRASTRUCTURE: After all retries, no sandbox was available, or no sandbox worked.
         REWARD_ERROR: The completion was judged, but the reward policy raised an exception or returned no usable number.
             No judge gives this status.
+        JUDGE_ERROR: The completion was judged by its checks, but the model that grades answers gave no grade.
         ABSTAINED: The completion was judged, and the reward policy returned `None`: it gives no reward, on purpose.
     """
 
@@ -45,6 +46,7 @@ class Status(StrEnum):
     NOT_ISOLATED = "not_isolated"
     INFRASTRUCTURE = "infrastructure"
     REWARD_ERROR = "reward_error"
+    JUDGE_ERROR = "judge_error"
     ABSTAINED = "abstained"
 
     @property
@@ -54,7 +56,10 @@ class Status(StrEnum):
 
 
 _WITHOUT_REWARD = frozenset(
-    {Status.INVALID_PROBLEM, Status.NOT_ISOLATED, Status.INFRASTRUCTURE, Status.REWARD_ERROR, Status.ABSTAINED}
+    {
+        *(Status.INVALID_PROBLEM, Status.NOT_ISOLATED, Status.INFRASTRUCTURE),
+        *(Status.REWARD_ERROR, Status.JUDGE_ERROR, Status.ABSTAINED),
+    }
 )
 
 

@@ -195,7 +195,7 @@ class Problem:
                 raise InputError("has no effect beside `answer`, which says how it is judged", field=name)
             object.__setattr__(self, name, value)
         if self.language != PYTHON:
-            raise InputError("has no effect beside `answer`, which is no program", field="language")
+            raise InputError("has no effect beside `answer`, which is not a program", field="language")
         object.__setattr__(self, "reference", self.reference or boxed(answer))
 
     def _check_calls(self) -> None:

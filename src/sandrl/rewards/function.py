@@ -38,6 +38,7 @@ from sandrl.sandboxes import Connection, Interrupt, Job, SandboxRequest
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.combination import AsyncRewardFunction, CombinedRewards, TrainerReward, add_rewards
 from sandrl.scoring.context import ScoringContext
+from sandrl.scoring.grading import Grading
 from sandrl.scoring.opinions import OpinionMemory
 from sandrl.scoring.options import ScoreOptions, SecondOpinion
 from sandrl.scoring.policies import Components, RewardPolicy, as_policy
@@ -345,6 +346,7 @@ def reward_function(
     on_infrastructure_error: OnInfrastructureError | str = OnInfrastructureError.MASK,
     fallback_reward: float = 0.0,
     caching: bool = True,
+    grading: Grading | None = None,
     cache: str | Path | None = None,
     runtime: str = RuntimeKind.AUTO,
     image: str | None = None,
@@ -383,6 +385,7 @@ def reward_function(
             reward) or `raise` (an error).
         fallback_reward: The value of `zero`.
         caching: Judge identical completions once.
+        grading: The model that grades answers; the grade is a component, and without one the whole reward is `None`.
         cache: Directory of verdicts, kept from run to run; `None` keeps them in memory.
         runtime: The runtime of the sandboxes: `auto`, the name of a provider (`local`, `remote`, `daemonless`), or
             `ray`: a Ray cluster, at the address in `RAY_ADDRESS` or in `ray:ADDRESS`.
@@ -419,11 +422,19 @@ def reward_function(
         caching=caching,
         second_opinion=step_opinions(second_opinion),
         all_checks=all_checks,
+        grading=grading,
     )
     if service is not None:
         check_address(service, "service", hint=ADDRESS_HINT)
         request_options(options)
-        own = {"cache": cache, "second_opinion": second_opinion, "job": job, "image": image, "packages": packages}
+        own = {
+            "cache": cache,
+            "grading": grading,
+            "second_opinion": second_opinion,
+            "job": job,
+            "image": image,
+            "packages": packages,
+        }
         own |= {"tags": tags, "max_sandboxes": max_sandboxes, "sandbox_memory_bytes": sandbox_memory_bytes}
         used = [name for name, value in own.items() if value]
         if used:

@@ -54,7 +54,14 @@ def test_only_a_pass_is_worth_it_all(status: Status, passed: int, total: int, in
 @pytest.mark.parametrize("status", Status)
 def test_a_reward_is_none_exactly_where_nothing_can_be_said_about_the_code(name: str, status: Status) -> None:
     reward = reward_of(verdict(status, 4), ANSWER, load_policy(name))
-    is_none = status in {"invalid_problem", "not_isolated", "infrastructure", "reward_error", "abstained"}
+    is_none = status in {
+        "invalid_problem",
+        "not_isolated",
+        "infrastructure",
+        "reward_error",
+        "judge_error",
+        "abstained",
+    }
     assert (reward is None) == is_none
     assert (reward == 1.0) == (status is Status.PASSED)
     assert (Components(1.0, 1.0, 1.0).of("<answer>x</answer>", verdict(status)) == {}) == is_none

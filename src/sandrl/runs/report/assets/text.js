@@ -14,7 +14,7 @@ const LETTERS = {
 };
 // The reward function gave none, on purpose.
 const ABSTAINED = 'abstained';
-const UNSCORABLE = new Set(['invalid_problem', 'not_isolated', 'infrastructure', 'reward_error', 'unscorable']);
+const UNSCORABLE = new Set(['invalid_problem', 'not_isolated', 'infrastructure', 'reward_error', 'judge_error', 'unscorable']);
 // Styles of the kinds: each is a class, and `--NAME` its colour.
 const KINDS = ['passed', 'failed', 'timeout', 'syntax_error', 'compile_error', 'crashed', 'resource_limit', 'no_code', 'abstained', 'unscorable'];
 
