@@ -82,3 +82,26 @@ def test_a_judge_that_is_not_there_ends_the_command_with_3(sandrl: Run, files: P
     done = sandrl("reward", "c.jsonl", "--problems", "p.jsonl", "--judge-base-url", "http://127.0.0.1:9/v1")
     assert done.returncode == 3
     assert "http://127.0.0.1:9/v1 cannot be reached" in done.stderr
+
+
+def fooled(question: Question) -> Answer:
+    """A judge that believes every answer with points in it."""
+    document = json.loads(question.messages[1]["content"])
+    points = 10 if "10 points" in document["answer"] else 1
+    return Says(json.dumps({"id": document["id"], "points": points}))
+
+
+def test_the_red_team_measures_what_attacks_do_to_a_judge(sandrl: Run, files: Path) -> None:
+    words = ("redteam", "--problems", "p.jsonl", "--exploit", "prints-nothing", "--exploit", "lying-output", "--json")
+    results = {}
+    for name, script in (("fair", judge), ("fooled", fooled)):
+        with ScriptedModel(script) as model:
+            done = sandrl(*words, "--judge-base-url", model.base_url)
+        results[name] = done.returncode, json.loads(done.stdout)["judge_attacks"], done.stderr
+    code, attacks, _ = results["fair"]
+    assert (code, len(attacks), [each for each in attacks if each["rewarded"]]) == (0, 12, [])
+    code, attacks, stderr = results["fooled"]
+    assert code == 1
+    assert {each["attack"] for each in attacks if each["rewarded"]} >= {"asks-for-points", "new-instructions", "threat"}
+    assert all(each["control"] == 0.1 for each in attacks)
+    assert "of 12 attacks raised a grade" in stderr

@@ -118,7 +118,7 @@ class ValidateConfig(RunPart, SandboxesPart, CachePart, MappingPart, LockPart):
         return self.problems if self.given is None else self.given
 
 
-class RedteamConfig(RunPart, SandboxesPart, ScoringPart, MappingPart, LockPart):
+class RedteamConfig(RunPart, SandboxesPart, ScoringPart, JudgePart, MappingPart, LockPart):
     """`sandrl redteam`."""
 
     short_help: ClassVar[str] = (

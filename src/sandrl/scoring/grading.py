@@ -2,9 +2,9 @@
 
 The judge is another service that may fail, and another model that may be wrong or deceived. So a grade is a number only
 if the judge answered in the form that it was asked for, with a word that is random and new in each question. After any
-other reply it is asked again, and if none has the form, there is no reward. The answer is sent as a JSON string in a message
-of its own, so nothing in it can end the frame around it. How far the judge can be trusted is measured, by answers with
-known grades (`agreement.py`) and by the attacks of the red team.
+other reply it is asked again, and if none has the form, there is no reward. The answer is sent as a JSON string in a
+message of its own, so nothing in it can end the frame around it. How far the judge can be trusted is measured, by
+answers with known grades (`agreement.py`) and by the attacks of the red team.
 """
 
 from __future__ import annotations
