@@ -54,6 +54,11 @@ class Status(StrEnum):
         """Whether the status describes the code. If not, the reward is `None`, never 0.0."""
         return self not in _WITHOUT_REWARD
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether a service failed, sandboxes or the model that grades, so that another attempt may have a reward."""
+        return self in (Status.INFRASTRUCTURE, Status.JUDGE_ERROR)
+
 
 _WITHOUT_REWARD = frozenset(
     {

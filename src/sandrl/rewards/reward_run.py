@@ -57,7 +57,7 @@ class RewardRun:
             exhausted=self.exhausted if report.unfinished else "",
             budget_hint=self._budget_hint,
         )
-        failed = [result for result in results if result.status in (Status.INFRASTRUCTURE, Status.JUDGE_ERROR)]
+        failed = [result for result in results if result.status.is_lost]
         if failed:
             first = f"{failed[0].task_id}: {failed[0].detail}"
             message = f"{len(failed)} of {len(results)} completions could not be scored: {first}"

@@ -19,7 +19,7 @@ from typing import Any
 
 from sandrl.errors import InterruptedRunError
 from sandrl.events import CompletionFinished, Emit, Event, OpinionFinished, RewardCallFinished
-from sandrl.events.results import ScoredCompletion, Status
+from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion
 from sandrl.rewards import RewardFunction, VerdictCache
 from sandrl.rewards.function import FunctionOptions
@@ -127,7 +127,7 @@ class TrainingReward:
         problem = self._kept.digest_of(self._problems[result.task_id])
         facts = self._facts[result.index]
         if "episode" in facts:
-            facts["dropped"] = facts["dropped"] or result.status is Status.INFRASTRUCTURE
+            facts["dropped"] = facts["dropped"] or result.status.is_lost
         row = trajectory_row(result, completion, self._place, problem=problem, **facts)
         self._writer.append(row)
 
