@@ -46,6 +46,35 @@ def test_each_step_has_a_line_and_the_total_the_last(sandrl: Run, problems: Path
     assert KEY not in done.stdout + done.stderr
 
 
+def test_episodes_are_graded_and_one_without_a_grade_has_no_reward(sandrl: Run, problems: Path) -> None:
+    def grade(question: Question) -> Answer:
+        document = json.loads(question.messages[1]["content"])
+        return Says(json.dumps({"id": document["id"], "points": 4})) if "x + 1" in document["answer"] else Says("?")
+
+    with ScriptedModel([RIGHT, WRONG]) as server, ScriptedModel(grade) as judge:
+        more = ("--steps", "1", "--problems-per-step", "2", "--max-attempts", "1", "-c", "1", "--run-name", "r")
+        done = sandrl(*words(server, problems, *more, "--judge-base-url", judge.base_url))
+    rows = RunReader(problems.parent / "runs" / "r").trajectories().rows
+    assert [(row.reward, row.status, row.components) for row in rows] == [
+        (1.0, "passed", {"judge": 0.4}),
+        (None, "judge_error", {}),
+    ]
+    assert done.returncode == 3
+    assert "1 of 2 episodes were lost and are not counted: the judge did not answer in the form" in done.stderr
+
+
+def test_an_episode_that_the_reward_function_abstains_from_is_not_lost(sandrl: Run, problems: Path) -> None:
+    (problems.parent / "mine.py").write_text(
+        "def passes(verdict, completion):\n    return 1.0 if verdict.is_pass else None\n"
+    )
+    with ScriptedModel([WRONG, WRONG, RIGHT, WRONG]) as server:
+        more = ("--steps", "1", "--problems-per-step", "2", "--max-attempts", "2", "-c", "1", "--run-name", "r")
+        done = sandrl(*words(server, problems, *more, "--reward", "mine.py:passes"))
+    assert done.returncode == 0, done.stderr
+    rows = RunReader(problems.parent / "runs" / "r").trajectories().rows
+    assert sorted((row.status, row.dropped) for row in rows) == [("abstained", False), ("passed", False)]
+
+
 def test_a_document_has_every_step_and_lost_episodes_end_with_3(sandrl: Run, problems: Path) -> None:
     with ScriptedModel(lambda question: Fault(500) if question.number == 1 else RIGHT) as server:
         more = ("--json", "--steps", "1", "--problems-per-step", "2", "-c", "1", "--request-retries", "0")

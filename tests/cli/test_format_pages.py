@@ -12,6 +12,7 @@ import pytest
 from sandrl.jsonl import Row
 from sandrl.problems.formats import FORMATS, parse_problem
 from tests.cli.conftest import Run
+from tests.support.math_rows import MATH_ROWS
 from tests.support.repository_rows import REPOSITORY_ROWS
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference" / "formats"
@@ -53,8 +54,8 @@ def test_every_format_that_is_judged_has_a_section_with_a_row_of_it() -> None:
         name = section.command[section.command.index("--problems") + 1]
         for number, line in enumerate(section.files[name].splitlines(), 1):
             found.add(parse_problem(Row(number, json.loads(line)), name, name.partition(".")[0]).format.name)
-    # Rows about repositories are tasks, with a guide of their own.
-    assert found | REPOSITORY_ROWS.keys() == {each.name for each in FORMATS}
+    # Rows about repositories are tasks, with a guide of their own; mathematical ones need a package.
+    assert found | MATH_ROWS.keys() | REPOSITORY_ROWS.keys() == {each.name for each in FORMATS}
 
 
 @pytest.mark.parametrize("name", ["formats.md", "problems.md"])

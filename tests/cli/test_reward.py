@@ -381,6 +381,21 @@ def test_a_function_that_fails_ends_with_2_when_all_results_are_there(
     assert "has no 'nothing'" in refused.stderr
 
 
+def test_a_function_that_abstains_changes_no_exit_code_and_is_shown(
+    sandrl: Run, problems: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "def only_passes(verdict, completion):\n    return 1.0 if verdict.is_pass else None\n"
+    )
+    done = sandrl("reward", "-", "--problems", problems, "--reward", "mine.py:only_passes", stdin=RIGHT + WRONG)
+    assert done.returncode == 0, done.stderr
+    assert "Abstained: 1 (the reward function gives no reward; in no rate)" in done.stdout
+    assert "Pass rate: 1/1 (100%)" in done.stdout
+    assert "Unscorable" not in done.stdout
+    listed = json.loads(sandrl("runs", "ls", "--json").stdout)["runs"]
+    assert listed[0]["unscorable"] == 0
+
+
 def test_a_reward_function_is_named_by_its_file_and_found_again_from_elsewhere(
     sandrl: Run, problems: Path, tmp_path: Path
 ) -> None:

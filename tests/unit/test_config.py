@@ -29,7 +29,7 @@ from sandrl.config.fields import KEY_VALUE, flags, options
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import resolve
 from sandrl.config.model import Config
-from sandrl.config.parts import QuestionPart, ScoringPart
+from sandrl.config.parts import JudgePart, QuestionPart, ScoringPart
 from sandrl.config.scoring import OF_SANDBOXES, RewardConfig
 from sandrl.config.serve import ServeConfig
 from sandrl.config.tinker import TinkerServeConfig
@@ -165,6 +165,10 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
         if chosen.get("service") is not None:
             chosen = {name: value for name, value in chosen.items() if name not in OF_SANDBOXES}
             chosen |= {"service": "http://localhost:8642", "reward": "fraction"}
+        if issubclass(model, JudgePart) and chosen.get("service") is not None:
+            chosen = {name: value for name, value in chosen.items() if name not in JudgePart.model_fields}
+        elif issubclass(model, JudgePart):
+            chosen["judge_base_url"] = "http://localhost:8000/v1"
         if model is ServeConfig:
             chosen["second_opinion"], chosen["hash_seeds"] = 0.0, 1
             chosen["certificate_key"] = chosen["certificate"]

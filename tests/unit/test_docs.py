@@ -14,6 +14,7 @@ from typing import cast
 
 import pytest
 from pydantic import BaseModel
+from tests.support.math_rows import MATH_ROWS
 
 import sandrl
 from sandrl import client, errors
@@ -168,9 +169,10 @@ def test_every_row_on_the_page_of_formats_is_recognised_as_what_it_is_said_to_be
             parsed = parse_problem(Row(number, json.loads(line)), "formats.md", "formats")
             found[parsed.format.name] = title
             assert parsed.format.name.partition("/")[0] in title
-    assert found.keys() == {each.name for each in FORMATS if each.is_python or each.name == "MultiPL-E"} - {
-        *("sandrl's own", "MBPP", "HumanEval")
-    }
+    assert found.keys() == {
+        *(each.name for each in FORMATS if each.is_python),
+        *("MultiPL-E", *MATH_ROWS),
+    } - {*("sandrl's own", "MBPP", "HumanEval")}
 
 
 HTTP_STATUSES = {name: status.value for name, status in HTTPStatus.__members__.items()}

@@ -21,6 +21,7 @@ from sandrl.answers.turns import first_reply, without_end_tokens, without_reason
 from sandrl.config.words import Extraction
 from sandrl.problems import Completion, Problem
 from sandrl.problems.languages import PYTHON
+from sandrl.problems.math_answers import stated
 
 __all__ = ["Extraction", "extract", "extract_code", "join_to_starter"]
 
@@ -51,6 +52,8 @@ def extract(text: str, how: Extraction = Extraction.AUTO, problem: Problem | Non
         text = without_end_tokens(_ORDER_MARK.sub("", _LINE_END.sub("\n", text)))
         language = PYTHON if problem is None else problem.language
         is_exact = how is Extraction.EXACT
+        if problem is not None and problem.answer is not None and not is_exact:
+            return _stated(text, how)
         code = _whole_answer(text, language) if is_exact else _Search(how, problem, language).find(text)
     return code if code is not None and code.strip() else None
 
@@ -61,7 +64,22 @@ def extract_code(completion: Completion, problem: Problem, how: Extraction = Ext
         code: str | None = completion.code.removeprefix("\ufeff") if completion.code.strip() else None
     else:
         code = extract(completion.completion or "", how, problem)
-    return None if code is None else join_to_starter(problem, code)
+    if code is None or problem.answer is None:
+        return None if code is None else join_to_starter(problem, code)
+    return stated(code)
+
+
+def _stated(text: str, how: Extraction) -> str | None:
+    # The part of a text in which the answer of a mathematical problem is found, where it is given.
+    sources = sources_of(PYTHON)
+    text = without_reasoning(without_start_tokens(text), sources)
+    opening = next(reversed(list(_ANSWER_OPENS.finditer(text))), None)
+    if how is Extraction.FENCE:
+        blocks = fences(text, sources)
+        return blocks[-1].code.strip() or None if blocks else None
+    if opening is None:
+        return (text.strip() or None) if how is Extraction.AUTO else None
+    return re.split(_CLOSES, text[opening.end() :], maxsplit=1, flags=re.IGNORECASE)[0].strip() or None
 
 
 def _whole_answer(text: str, language: str) -> str | None:

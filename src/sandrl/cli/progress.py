@@ -149,6 +149,8 @@ def remark(event: events.Event) -> str | None:
         case events.ModelSettingsFound(name, settings, are_used):
             what = ", ".join(f"{setting}={value}" for setting, value in settings.items())
             return f"Sampling: {name}'s own {what} {'are applied' if are_used else 'are not applied'}"
+        case events.JudgeMeasured(text=text):
+            return f"Judge: {text}"
         case events.PolicyReady(name, path, seconds, cached=False):
             return f"Policy: {name}, trained in {seconds:.0f} s, saved in {path}"
         case events.RolloutStarted(run_id, model, problems, steps, episodes, concurrency):

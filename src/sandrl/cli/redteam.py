@@ -24,6 +24,7 @@ from sandrl.settings import load_settings
 
 if TYPE_CHECKING:
     from sandrl.redteam import CheatAttempt, RedteamReport, RedteamRun, TaskAttack
+    from sandrl.redteam.judges import JudgeAttempt
 
 
 @given_to(RedteamConfig)
@@ -37,8 +38,9 @@ def redteam(
 ) -> None:
     """Run exploits against the judge and your problems, and cheats against the verifiers of tasks.
 
-    Exits with 1 if an exploit or a cheat earns a reward, if an exploit gets a null reward instead of 0.0, or if a
-    control fails: a correct solution, or an agent that does nothing.
+    Exits with 1 if an exploit or a cheat earns a reward, if an exploit gets a null reward instead of 0.0, if an attack
+    raises the grade of a model that grades answers, or if a control fails: a correct solution, or an agent that does
+    nothing.
     """
     from sandrl.redteam.run import estimate_redteam, redteam_request, run_redteam
 
@@ -60,6 +62,8 @@ def redteam(
             _print_tasks(finished.tasks)
         if finished.report.targets:
             _print_report(finished.report)
+        if finished.judged:
+            _print_judged(finished.judged)
         note(held_line(finished.end.held))
         verdict = _verdict(finished)
         typer.echo(f"Verdict: {verdict} ({_MEANINGS[verdict]})")
@@ -69,10 +73,12 @@ def redteam(
 
 def _print_corpus() -> None:
     from sandrl.redteam import CHEATS, EXPLOITS, EXPLOITS_IN_CPP
+    from sandrl.redteam.judges import JUDGE_ATTACKS
 
     exploits = [(each.name, each.group, each.aim) for each in (*EXPLOITS, *EXPLOITS_IN_CPP)]
     cheats = [(each.name, each.group, each.aim) for each in CHEATS]
-    for title, rows in (("exploit", exploits), ("cheat of tasks", cheats)):
+    attacks = [(each.name, "judge", each.aim) for each in JUDGE_ATTACKS]
+    for title, rows in (("exploit", exploits), ("cheat of tasks", cheats), ("attack on a judge", attacks)):
         Table([Column(title), Column("group", rank=1), Column("aim", least=24, wraps=True)], [*rows]).print()
 
 
@@ -110,6 +116,16 @@ def _document(finished: RedteamRun, source: str) -> dict[str, Any]:
         ],
         "excused": [{"exploit": attempt.exploit.name, **result_document(attempt.result)} for attempt in report.excused],
         "disturbed": [result_document(result) for result in report.disturbed],
+        "judge_attacks": [
+            {
+                "attack": each.attack.name,
+                "task_id": each.task_id,
+                "control": each.control,
+                "grade": each.grade,
+                "rewarded": each.is_rewarded,
+            }
+            for each in finished.judged
+        ],
         "summary": {
             "source": source,
             "problems": {target.problem.task_id: target.kind for target in report.targets},
@@ -176,6 +192,18 @@ def _cheat_lines(task: TaskAttack) -> Iterator[str]:
         yield f"{visible(task.task_id)}: {names} earned a reward, {stopped}"
 
 
+def _print_judged(attempts: Sequence[JudgeAttempt]) -> None:
+    deceived = [each for each in attempts if each.is_rewarded]
+    print_first(
+        [
+            f"Raised grade: {each.attack.name} on {visible(each.task_id)}: {each.control:.1f} to {each.grade:.1f}"
+            for each in deceived
+        ]
+    )
+    lost = sum(each.grade is None or each.control is None for each in attempts)
+    typer.echo(f"Attacks on the judge that raised a grade: {len(deceived)} of {len(attempts)} ({lost} without a grade)")
+
+
 def _print_report(report: RedteamReport) -> None:
     titles, *rows = _exploit_rows(report) if is_verbose() else _group_rows(report)
     Table([Column(title, least=16 if title == "statuses" else None, wraps=True) for title in titles], [*rows]).print()
@@ -239,6 +267,7 @@ def _verdict(finished: RedteamRun) -> str:
         or report.excused
         or report.disturbed
         or any(task.earned or task.fault for task in finished.tasks)
+        or any(each.is_rewarded for each in finished.judged)
     ):
         return "not held"
     return "undecided" if finished.unscorable or finished.end.unfinished else "held"

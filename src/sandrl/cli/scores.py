@@ -65,6 +65,8 @@ def total_lines(summary: Summary, *, has_pass_at_1: bool = False) -> list[str]:
     if summary.unscorable:
         why = ", ".join(f"{status}: {count}" for status, count in sorted(summary.unscorable_by_status.items()))
         lines.append(f"Unscorable: {summary.unscorable} (no reward, and in no rate; {why})")
+    if summary.abstained:
+        lines.append(f"Abstained: {summary.abstained} (the reward function gives no reward; in no rate)")
     if summary.components:
         means = ", ".join(f"{name} {mean:+.3f}" for name, mean in summary.components.items())
         lines.append(f"Components, on average: {means} (not in the reward)")

@@ -90,6 +90,8 @@ def reward_call_line(event: events.RewardCallFinished, runtime: str) -> str:
         parts.append(f"{event.no_code} without code (not executed)")
     if event.unscorable:
         parts.append(f"{event.unscorable} without a reward (unscorable)")
+    if event.abstained:
+        parts.append(f"{event.abstained} abstained")
     if event.second_opinions:
         parts.append(f"{event.disagreements} of {event.second_opinions} failures pass in one process")
     place = "[Aviato] " if runtime == RuntimeKind.REMOTE else ""

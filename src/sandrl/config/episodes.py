@@ -13,6 +13,7 @@ from sandrl.config.parts import (
     CachePart,
     EndpointPart,
     EpisodePart,
+    JudgePart,
     LockPart,
     MappingPart,
     Problems,
@@ -45,7 +46,16 @@ def at_once(config: SandboxesPart, episodes: int, *, has_tasks: bool = False) ->
 
 
 class EpisodesConfig(
-    RunPart, SandboxesPart, EndpointPart, SamplingPart, EpisodePart, CachePart, MappingPart, LockPart, QualityPart
+    RunPart,
+    SandboxesPart,
+    EndpointPart,
+    SamplingPart,
+    EpisodePart,
+    CachePart,
+    JudgePart,
+    MappingPart,
+    LockPart,
+    QualityPart,
 ):
     """A run whose work is to play episodes, step by step.
 

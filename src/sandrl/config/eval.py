@@ -9,7 +9,7 @@ from pydantic import model_validator
 from sandrl.config.episodes import HELD_BY_AN_EPISODE
 from sandrl.config.fields import GENERATION, MODEL, PROBLEMS, option
 from sandrl.config.model import Count, Seed
-from sandrl.config.parts import PROBLEMS_HELP, EndpointPart, EpisodePart, NumProblems, SamplingPart
+from sandrl.config.parts import PROBLEMS_HELP, EndpointPart, EpisodePart, JudgePart, NumProblems, SamplingPart
 from sandrl.config.scoring import ScoredRunConfig
 from sandrl.config.words import BUNDLED, EpisodeKind
 
@@ -17,7 +17,7 @@ SAMPLES = 4
 """The default number of completions per problem, if they are sampled."""
 
 
-class EvalConfig(EndpointPart, SamplingPart, EpisodePart, ScoredRunConfig):
+class EvalConfig(EndpointPart, SamplingPart, EpisodePart, ScoredRunConfig, JudgePart):
     """`sandrl eval`."""
 
     short_help: ClassVar[str] = (

@@ -32,6 +32,7 @@ from sandrl.config.parts import (
     TOOL_CALLS_HELP,
     CachePart,
     DynamicSampling,
+    JudgePart,
     LockPart,
     MappingPart,
     MaskTruncated,
@@ -54,7 +55,9 @@ TOOL_CALLS, TASK_TOOL_CALLS = 4, 20
 """The default number of tool calls in an episode, and in one on a task."""
 
 
-class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, LockPart, QualityPart, SchedulePart):
+class GrpoConfig(
+    RunPart, SandboxesPart, QuestionPart, CachePart, JudgePart, MappingPart, LockPart, QualityPart, SchedulePart
+):
     """`sandrl grpo` and `sandrl unsloth`, resolved."""
 
     short_help: ClassVar[str] = (

@@ -315,6 +315,44 @@ class ScoringPart(Config):
         return VerifierPlace.SEPARATE if is_apart else self.verifier
 
 
+class JudgePart(Config):
+    """A model that grades answers by a rubric, as a component of the reward. Its key is in the environment only."""
+
+    judge_base_url: str | None = option(
+        None,
+        "Have answers graded by a model at this OpenAI-compatible address; the grade is a component of the reward."
+        " If it fails, the completion has no reward. Its key is read from OPENAI_API_KEY.",
+        REWARD,
+        metavar="URL",
+    )
+    judge_model: str | None = option(
+        None, "Name of the model that grades; default: the only one.", REWARD, metavar="NAME"
+    )
+    judge_weight: Weight = option(1.0, "Weight of the grade, which is from 0 to 1.", REWARD, metavar="WEIGHT")
+    judge_requests: Count | None = option(
+        None, "Ask the model that grades at most N times; later completions have no reward.", REWARD, metavar="N"
+    )
+    judge_labels: Path | None = option(
+        None,
+        "First grade the answers of this file (`prompt`, `completion`, `score`), and report how far the grades agree.",
+        REWARD,
+        metavar="FILE",
+    )
+    rubric: Path | None = option(
+        None, "Text file that says what earns a grade; default: a general rubric.", REWARD, metavar="FILE"
+    )
+
+    @model_validator(mode="after")
+    def _has_a_model_that_grades(self) -> Self:
+        if self.judge_base_url is not None:
+            check_model_address(self.judge_base_url)
+            return self
+        names = JudgePart.model_fields.keys() - {"judge_base_url"}
+        if used := [name for name in sorted(names) if getattr(self, name) != type(self).model_fields[name].default]:
+            raise ValueError(f"{used[0]} has an effect with judge_base_url only")
+        return self
+
+
 class CachePart(ScoringPart):
     """Where verdicts are kept from one run to the next."""
 

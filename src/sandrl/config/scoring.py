@@ -10,6 +10,7 @@ from sandrl.config.fields import OUTPUT, PROBLEMS, SANDBOXES, SCORING, SECONDS, 
 from sandrl.config.model import Count, Seconds, Tries
 from sandrl.config.parts import (
     CachePart,
+    JudgePart,
     LockPart,
     MappingPart,
     NumProblems,
@@ -50,12 +51,14 @@ class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, MappingPart, LockPar
         own = [name for name in OF_SANDBOXES if getattr(self, name) != type(self).model_fields[name].default]
         if own:
             raise ValueError(f"{own[0]} cannot be used with service, which has its own sandboxes; leave one out")
+        if getattr(self, "judge_base_url", None) is not None:
+            raise ValueError("judge_base_url cannot be used with service, which grades nothing; leave one out")
         if ":" in self.reward:
             raise ValueError("reward names a function, and a service does not run functions: use binary or fraction")
         return self
 
 
-class RewardConfig(ScoredRunConfig):
+class RewardConfig(ScoredRunConfig, JudgePart):
     """`sandrl reward`."""
 
     short_help: ClassVar[str] = (
@@ -115,7 +118,7 @@ class ValidateConfig(RunPart, SandboxesPart, CachePart, MappingPart, LockPart):
         return self.problems if self.given is None else self.given
 
 
-class RedteamConfig(RunPart, SandboxesPart, ScoringPart, MappingPart, LockPart):
+class RedteamConfig(RunPart, SandboxesPart, ScoringPart, JudgePart, MappingPart, LockPart):
     """`sandrl redteam`."""
 
     short_help: ClassVar[str] = (
@@ -152,7 +155,7 @@ class RedteamConfig(RunPart, SandboxesPart, ScoringPart, MappingPart, LockPart):
     )
 
 
-class RegradeConfig(SandboxesPart, ScoringPart, MappingPart, LockPart):
+class RegradeConfig(SandboxesPart, ScoringPart, JudgePart, MappingPart, LockPart):
     """`sandrl runs regrade`; options that are not given have the values of the run."""
 
     short_help: ClassVar[str] = (

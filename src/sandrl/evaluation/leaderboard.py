@@ -17,7 +17,7 @@ from sandrl.errors import InputError
 from sandrl.evaluation.sets import EvalSet, Member, SetRun
 from sandrl.runs import RunReader
 from sandrl.runs.columns import RunColumns
-from sandrl.runs.comparison import Part, Selection, tallies
+from sandrl.runs.comparison import Part, Selection, tallies, unscorable_by_status
 from sandrl.runs.statistics import Estimate
 from sandrl.runs.summary import pass_at_document, pass_at_of
 
@@ -123,7 +123,7 @@ def _cell(run: SetRun, members: Sequence[Member], cache_dir: Path) -> Cell:
     pooled: dict[str, list[int]] = {}
     by_seed: dict[int, float | None] = {}
     runs: dict[int, str] = {}
-    completions = scored = 0
+    completions = scored = unscorable = 0
     rewards: list[float] = []
     for member in members:
         found = []
@@ -133,6 +133,7 @@ def _cell(run: SetRun, members: Sequence[Member], cache_dir: Path) -> Cell:
             columns.refresh(math.inf)
             with columns.opened() as database:
                 found = list(tallies(database, Selection(Part.ALL)))
+                unscorable += sum(unscorable_by_status(database, Selection(Part.ALL)).values())
             runs[member.seed] = member.path.name
         own = pass_at_of([(each.scored, each.passed) for each in found if each.scored])
         by_seed[member.seed] = own[1].value if own else None
@@ -147,7 +148,7 @@ def _cell(run: SetRun, members: Sequence[Member], cache_dir: Path) -> Cell:
         pass_at=pass_at_of([(n, c) for n, c in pooled.values() if n]),
         by_seed=by_seed,
         completions=completions,
-        unscorable=completions - scored,
+        unscorable=unscorable,
         reward=math.fsum(rewards) / scored if scored else None,
         incomplete=tuple(member.seed for member in members if member not in run.done),
         runs=runs,

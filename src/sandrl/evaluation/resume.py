@@ -98,7 +98,7 @@ def find_previous(path: Path, problems: str, wanted: Sequence[EvalSample], diges
     answers = {row.index: row for row in reader.answers().rows if row.text is not None}
     results = {row.index: result_of(row).without_output() for row in reader.each_trajectory()}
     stay = tuple(
-        result for result in results.values() if result.status not in (Status.INFRASTRUCTURE, Status.REWARD_ERROR)
+        result for result in results.values() if not (result.status.is_lost or result.status is Status.REWARD_ERROR)
     )
     scored = {result.index for result in stay}
     return PreviousResults(

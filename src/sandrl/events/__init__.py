@@ -437,6 +437,17 @@ class CanaryFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class JudgeMeasured(Event):
+    """A model that grades answers has graded answers with known grades; `text` says how far they agree."""
+
+    labels: int
+    graded: int
+    accuracy: float | None
+    kappa: float | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class RolloutStarted(Event):
     """Episodes are about to be played by a model; `episodes` is how many a step has."""
 
@@ -562,6 +573,7 @@ class RewardCallFinished(Event):
     seconds: float
     second_opinions: int = 0
     disagreements: int = 0
+    abstained: int = 0
 
 
 @dataclass(frozen=True, slots=True)

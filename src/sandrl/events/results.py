@@ -30,6 +30,8 @@ class Status(StrEnum):
         INFRASTRUCTURE: After all retries, no sandbox was available, or no sandbox worked.
         REWARD_ERROR: The completion was judged, but the reward policy raised an exception or returned no usable number.
             No judge gives this status.
+        JUDGE_ERROR: The completion was judged by its checks, but the model that grades answers gave no grade.
+        ABSTAINED: The completion was judged, and the reward policy returned `None`: it gives no reward, on purpose.
     """
 
     PASSED = "passed"
@@ -44,14 +46,26 @@ class Status(StrEnum):
     NOT_ISOLATED = "not_isolated"
     INFRASTRUCTURE = "infrastructure"
     REWARD_ERROR = "reward_error"
+    JUDGE_ERROR = "judge_error"
+    ABSTAINED = "abstained"
 
     @property
     def scorable(self) -> bool:
         """Whether the status describes the code. If not, the reward is `None`, never 0.0."""
-        return self not in _UNSCORABLE
+        return self not in _WITHOUT_REWARD
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether a service failed, sandboxes or the model that grades, so that another attempt may have a reward."""
+        return self in (Status.INFRASTRUCTURE, Status.JUDGE_ERROR)
 
 
-_UNSCORABLE = frozenset({Status.INVALID_PROBLEM, Status.NOT_ISOLATED, Status.INFRASTRUCTURE, Status.REWARD_ERROR})
+_WITHOUT_REWARD = frozenset(
+    {
+        *(Status.INVALID_PROBLEM, Status.NOT_ISOLATED, Status.INFRASTRUCTURE),
+        *(Status.REWARD_ERROR, Status.JUDGE_ERROR, Status.ABSTAINED),
+    }
+)
 
 
 class Trust(StrEnum):

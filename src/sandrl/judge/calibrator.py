@@ -40,6 +40,7 @@ from sandrl.judge.verdict import Verdict
 from sandrl.problems import EXIT_STATUS, Problem
 from sandrl.problems.completions import expected_answer
 from sandrl.problems.languages import PYTHON
+from sandrl.problems.math_answers import boxed
 from sandrl.syntax import syntax_of
 
 DOUBTFUL = frozenset({Status.FAILED, Status.CRASHED, Status.NOT_ISOLATED, Status.TIMEOUT})
@@ -180,7 +181,7 @@ class Calibrator:
 
     def _try_checker(self, problem: Problem, limits: Limits) -> Trials:
         # Does it work on right outputs: those of the problem's reference, or the expected ones?
-        answer = problem.reference
+        answer = problem.reference if problem.answer is None else boxed(problem.answer)
         if answer is None:
             answer, problem = expected_answer(problem), replace(problem, language=PYTHON)
         verdict = yield Trial(partial(self._commands.execution, problem, answer, limits, mode_of(problem)))

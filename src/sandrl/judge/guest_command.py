@@ -24,7 +24,7 @@ from sandrl.judge.limits import (
 from sandrl.judge.program import ISOLATED_TESTS, Mode, begin_worker, cell_program_of, command_line, program_of
 from sandrl.judge.pure_checks import are_pure
 from sandrl.judge.verdict import ReferenceValues
-from sandrl.problems import Case, Problem
+from sandrl.problems import Case, Problem, math_answers
 from sandrl.sandboxes import CellCommand, Command, WorkerProgram
 
 # How long after the latest that the judge's own clock can go off the SDK's does: only for a judge that was stopped.
@@ -134,7 +134,8 @@ class GuestCommands:
             builds = builds or builds_of(prepared.problem, code)
             request = {**prepared.request, "plans": [self.plan_of(build) for build in builds]}
         else:
-            request = {**prepared.request, "code": code}
+            written = code if prepared.problem.answer is None else math_answers.program_of(code)
+            request = {**prepared.request, "code": written}
         return self.packed(
             mode,
             request,

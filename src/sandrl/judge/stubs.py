@@ -22,6 +22,9 @@ _CONSTANTS: dict[str, object] = {"None": None, "0": 0, '""': "", "[]": [], "True
 ARGUMENT = "its first argument"
 NOTHING = "no code"
 
+# Answers that a model may give without reading a problem.
+_ANSWERS = ("0", "1", "2", "-1", "10", "x", "A", "\\text{No}", "\\emptyset")
+
 
 @dataclass(frozen=True, slots=True)
 class Stub:
@@ -39,6 +42,8 @@ def stubs_of(problem: Problem) -> tuple[Stub, ...]:
     if not problem.is_python:
         may_pass = problem.kind == "tests" or (problem.kind == "cases" and _prints_all(problem, ""))
         return (Stub(NOTHING, language_of(problem).empty_program),) if may_pass else ()
+    if problem.answer is not None:
+        return tuple(Stub(text, text) for text in _ANSWERS)
     if problem.kind == "cases":
         return tuple(stub for stub, output in _programs() if _prints_all(problem, output))
     if problem.fn is not None:

@@ -17,6 +17,7 @@ from sandrl.problems.checkers import Checker
 from sandrl.problems.checks import checks_of, name_of
 from sandrl.problems.fields import as_tuple, check_text
 from sandrl.problems.languages import PYTHON, language_named
+from sandrl.problems.math_answers import MATH_CHECKER, MATH_VERIFY, boxed
 from sandrl.problems.problem_files import file_name, file_rows, files_of
 from sandrl.problems.tasks.task import Task
 
@@ -62,7 +63,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A task for a model, with checks of exactly one kind: `tests`, `cases`, `calls`, or `check`.
+    """A task for a model, with checks of exactly one kind: `tests`, `cases`, `calls`, `answer`, or `check`.
 
     Lists are accepted for tuples, and a dictionary for a case; for a checker its source, or a dictionary; for files a
     dictionary of texts or bytes by path.
@@ -108,6 +109,9 @@ class Problem:
             interpreter.
         image: The image of the sandboxes that judge completions, as `--image` takes it; None for that of the command.
             What `packages` names must be in it.
+        answer: The right answer of a mathematical problem, as text or LaTeX: the last answer in the text of a
+            completion must be equal to it, as math-verify decides. It is the output of a single case with a checker,
+            which follow from it and cannot be given.
         task: The machine and the verifier of a problem that is a task; it has no other checks.
 
     Raises:
@@ -140,13 +144,16 @@ class Problem:
     output_file: str | None = None
     memory_bytes: int | None = None
     image: str | None = None
+    answer: str | None = None
     task: Task | None = None
 
     def __post_init__(self) -> None:
         for name in ("task_id", "prompt", "setup", "prelude", "starter_code", "language"):
             check_text(name, getattr(self, name))
-        for name in ("entry_point", "reference", "fn", "image"):
+        for name in ("entry_point", "reference", "fn", "image", "answer"):
             check_text(name, getattr(self, name), is_optional=True)
+        if self.answer is not None:
+            self._take_answer(self.answer)
         if self.image is not None and not self.image.strip():
             raise InputError("must name an image; leave it out for the image of the command", field="image")
         object.__setattr__(self, "tests", as_tuple("tests", self.tests, "strings of Python code"))
@@ -177,6 +184,19 @@ class Problem:
     # A hash that does not read all checks: a problem may have many megabytes of them.
     def __hash__(self) -> int:
         return hash((self.task_id, self.prompt))
+
+    def _take_answer(self, answer: str) -> None:
+        if not answer.strip():
+            raise InputError("is empty", field="answer")
+        derived = {"cases": (Case("", answer),), "checker": Checker(MATH_CHECKER), "packages": (MATH_VERIFY,)}
+        for name, value in derived.items():
+            given = getattr(self, name)
+            if given and given != value:
+                raise InputError("has no effect beside `answer`, which says how it is judged", field=name)
+            object.__setattr__(self, name, value)
+        if self.language != PYTHON:
+            raise InputError("has no effect beside `answer`, which is not a program", field="language")
+        object.__setattr__(self, "reference", self.reference or boxed(answer))
 
     def _check_calls(self) -> None:
         try:
@@ -216,7 +236,7 @@ class Problem:
         if not kinds:
             raise InputError(
                 f"the problem {self.task_id!r} has no check",
-                hint='add `tests` (asserts), `cases` (stdin and stdout), or `check`: "exit_status"',
+                hint='add `tests` (asserts), `cases` (stdin and stdout), `answer`, or `check`: "exit_status"',
             )
         if len(kinds) > 1:
             raise InputError(
@@ -257,9 +277,11 @@ class Problem:
 
     @property
     def kind(self) -> str:
-        """The kind of its checks: `tests`, `cases`, `calls`, `exit_status` or `task`."""
+        """The kind of its checks: `tests`, `cases`, `calls`, `answer`, `exit_status` or `task`."""
         if self.task is not None:
             return "task"
+        if self.answer is not None:
+            return "answer"
         if self.check is not None:
             return self.check
         return "cases" if self.cases else "calls" if self.calls else "tests"
@@ -286,6 +308,8 @@ class Problem:
         content = asdict(self)
         if self.files:
             content["files"] = file_rows(self.files)
+        if self.answer is None:
+            del content["answer"]
         del content["task"]
         return content if self.task is None else content | {"task": self.task.digest}
 

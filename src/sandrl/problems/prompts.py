@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sandrl.problems.calls import expression_of
 from sandrl.problems.languages import PYTHON
+from sandrl.problems.math_answers import MATH_INSTRUCTION
 from sandrl.problems.problem import Case, Problem
 from sandrl.syntax import parse
 
@@ -93,6 +94,8 @@ def chat_prompt(
 
 def asked_of(problem: Problem, instruction: str) -> str:
     """An instruction to write Python as one to write what answers a problem: its language, or a script or patch."""
+    if problem.answer is not None and instruction == ANSWER_INSTRUCTION:
+        return MATH_INSTRUCTION
     if problem.task is not None:
         what, fence = ("patch", "diff") if problem.task.format.startswith("swe") else ("script", "bash")
         for python, other in (

@@ -26,6 +26,7 @@ from sandrl.redteam.cheats import CHEATS
 from sandrl.redteam.corpus import EXPLOITS, EXPLOITS_IN_CPP
 from sandrl.redteam.corpus.compiled import PRIMES
 from sandrl.redteam.exploit import COMPILED, Exploit, ExploitKind, aim_at
+from sandrl.redteam.judges import JudgeAttempt, attack_judge
 from sandrl.redteam.tasks import TaskAttack, attack_tasks
 from sandrl.redteam.tasks import count_runs as count_trials
 from sandrl.rewards.cards import card_of
@@ -41,6 +42,7 @@ from sandrl.rewards.measuring import (
 from sandrl.runs.cards import Card
 from sandrl.runs.cards import Cheat as EarningCheat
 from sandrl.sandboxes import Interrupt, SandboxRequest
+from sandrl.scoring.grading import Grading, judge_of
 from sandrl.settings import Settings
 
 COMMAND = "redteam"
@@ -57,6 +59,7 @@ class RedteamRun:
         report: What came of exploits, on problems that are no tasks.
         cards: The cards of these problems.
         tasks: What came of cheats, on tasks.
+        judged: What came of attacks on the model that grades answers; empty without one.
         end: How its run ended.
     """
 
@@ -64,6 +67,7 @@ class RedteamRun:
     cards: tuple[Card, ...]
     tasks: tuple[TaskAttack, ...]
     end: MeasuringEnd
+    judged: tuple[JudgeAttempt, ...] = ()
 
     @property
     def unscorable(self) -> tuple[ScoredCompletion, ...]:
@@ -110,6 +114,9 @@ class RedteamRun:
         if disturbed := report.disturbed:
             first = f"{disturbed[0].task_id}: {disturbed[0].detail or disturbed[0].status}"
             complaints.append(f"{len(disturbed)} of {len(report.neighbours)} controls failed (first: {first})")
+        if deceived := [each for each in self.judged if each.is_rewarded]:
+            first = f"{deceived[0].attack.name} on {deceived[0].task_id}"
+            complaints.append(f"{len(deceived)} of {len(self.judged)} attacks raised a grade (first: {first})")
         if complaints:
             raise GateError(
                 "; ".join(complaints),
@@ -199,8 +206,12 @@ def run_redteam(
             found = attack_tasks(
                 measuring, {task.task_id: task for task in tasks}, aims.cheats, mutants=request.mutants
             )
+        grading = Grading.of(request)
+        judged: tuple[JudgeAttempt, ...] = ()
+        if grading is not None and not interrupt.level:
+            judged = attack_judge(judge_of(grading), programs)
     end = measuring.end()
-    return RedteamRun(_with_texts(report, end.path), cards, found, end)
+    return RedteamRun(_with_texts(report, end.path), cards, found, end, judged)
 
 
 def _cards(report: RedteamReport, left_out: int) -> tuple[Card, ...]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sandrl.scoring.cache import VerdictCache
     from sandrl.scoring.combination import CombinedRewards, combined_rewards
     from sandrl.scoring.document import report_document, result_document
+    from sandrl.scoring.grading import Grading
     from sandrl.scoring.options import ScoreOptions, SecondOpinion
     from sandrl.scoring.policies import (
         POLICIES,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         load_policy,
         reward_of,
     )
+    from sandrl.scoring.ranking import ranking
     from sandrl.scoring.summary import ScoreReport
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "Components",
     "Execution",
     "Extraction",
+    "Grading",
     "Judge",
     "Limits",
     "OnInfrastructureError",
@@ -60,6 +63,7 @@ __all__ = [
     "extract_code",
     "fraction",
     "load_policy",
+    "ranking",
     "report_document",
     "result_document",
     "reward_function",
@@ -76,6 +80,8 @@ _MODULES = {
     "scoring.document": ("report_document", "result_document"),
     "answers.extraction": ("Extraction", "extract", "extract_code"),
     "rewards.function": ("OnInfrastructureError", "RewardFunction", "reward_function"),
+    "scoring.grading": ("Grading",),
+    "scoring.ranking": ("ranking",),
     "judge.guest_report": ("Execution",),
     "judge.judge": ("Judge",),
     "judge.limits": ("Limits",),

@@ -24,7 +24,7 @@ from sandrl.bounds import LARGEST_WEIGHT, check_text, check_weight
 from sandrl.closing import Closing
 from sandrl.errors import InterruptedRunError, UsageError
 from sandrl.events import Emit, Warned, ignore
-from sandrl.events.results import ScoredCompletion
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.judge.calibration import packages_of
 from sandrl.judge.judge import Judge
 from sandrl.judge.limits import Limits, check_limits
@@ -40,6 +40,7 @@ from sandrl.scoring.batch import Batch, OnResult
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.combination import AsyncRewardFunction, CombinedRewards, TrainerReward, add_rewards
 from sandrl.scoring.context import ScoringContext
+from sandrl.scoring.grading import Grading
 from sandrl.scoring.opinions import OpinionMemory
 from sandrl.scoring.options import ScoreOptions, SecondOpinion
 from sandrl.scoring.policies import Components, RewardPolicy, as_policy
@@ -58,7 +59,7 @@ class OnInfrastructureError(StrEnum):
     Attributes:
         MASK: `None`, which TRL (from 1.6 on) leaves out of the step.
         ZERO: The fallback reward, for trainers that need a number.
-        RAISE: An error, which ends the batch.
+        RAISE: An error, which ends the batch; but None if the reward policy has abstained.
     """
 
     MASK = "mask"
@@ -381,7 +382,8 @@ class RewardFunction(Closing):
 
     def _reward(self, result: ScoredCompletion) -> float | None:
         reward = training_reward(result.reward, result.components)
-        if reward is not None:
+        is_raising = self._options.on_infrastructure_error is OnInfrastructureError.RAISE
+        if reward is not None or (result.status is Status.ABSTAINED and is_raising):
             return reward
         match self._options.on_infrastructure_error:
             case OnInfrastructureError.MASK:
@@ -410,6 +412,7 @@ def reward_function(
     on_infrastructure_error: OnInfrastructureError | str = OnInfrastructureError.MASK,
     fallback_reward: float = 0.0,
     caching: bool = True,
+    grading: Grading | None = None,
     cache: str | Path | None = None,
     runtime: str = RuntimeKind.AUTO,
     image: str | None = None,
@@ -448,6 +451,7 @@ def reward_function(
             reward) or `raise` (an error).
         fallback_reward: The value of `zero`.
         caching: Judge identical completions once.
+        grading: The model that grades answers; the grade is a component, and without one the whole reward is `None`.
         cache: Directory of verdicts, kept from run to run; `None` keeps them in memory.
         runtime: The runtime of the sandboxes: `auto`, the name of a provider (`local`, `remote`, `daemonless`), or
             `ray`: a Ray cluster, at the address in `RAY_ADDRESS` or in `ray:ADDRESS`.
@@ -484,11 +488,19 @@ def reward_function(
         caching=caching,
         second_opinion=step_opinions(second_opinion),
         all_checks=all_checks,
+        grading=grading,
     )
     if service is not None:
         check_address(service, "service", hint=ADDRESS_HINT)
         request_options(options)
-        own = {"cache": cache, "second_opinion": second_opinion, "job": job, "image": image, "packages": packages}
+        own = {
+            "cache": cache,
+            "grading": grading,
+            "second_opinion": second_opinion,
+            "job": job,
+            "image": image,
+            "packages": packages,
+        }
         own |= {"tags": tags, "max_sandboxes": max_sandboxes, "sandbox_memory_bytes": sandbox_memory_bytes}
         used = [name for name, value in own.items() if value]
         if used:

@@ -391,7 +391,7 @@ def opened_measuring(
         assert run.connection is not None, "no service measures"
         concurrency = run.connection.concurrency(config.concurrency)
         judge = Judge.on(run.connection, require_isolated=config.require_isolated)
-        options = replace(ScoreOptions.of(config), concurrency=concurrency)
+        options = replace(ScoreOptions.of(config), concurrency=concurrency, grading=None)
         context = ScoringContext.of(options, judge, run.connection)
         cache = VerdictCache(config.cache if isinstance(config, ValidateConfig) else None)
         record, place = CardRecord(settings.state_dir), config.verifier_place

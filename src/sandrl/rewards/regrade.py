@@ -27,7 +27,7 @@ from sandrl.errors import (
     raise_for_end,
 )
 from sandrl.events import Emit, JobStarted, Warned, ignore
-from sandrl.events.results import ScoredCompletion, Status
+from sandrl.events.results import ScoredCompletion
 from sandrl.judge.calibration import packages_of
 from sandrl.judge.judge import Judge, judge_version
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
@@ -115,7 +115,8 @@ class Regrading:
             exhausted=self.exhausted if self.unfinished else "",
         )
         if self.unscorable:
-            message = f"{self.unscorable} completions could not be judged again: their sandboxes failed"
+            failed = "their sandboxes, or the model that grades, failed"
+            message = f"{self.unscorable} completions could not be judged again: {failed}"
             raise InfrastructureError(message, hint="check the runtime: sandrl doctor")
         if self.flips and self.fails_on_flips:
             raise GateError(f"{len(self.flips)} of {self.compared} verdicts flipped")
@@ -149,8 +150,8 @@ def regrade(
         completions = [_completion(row) for row in known]
         acted = [agent for _, agent in found] if any(agent for _, agent in found) else ()
         report = score_batch(completions, problems, job, context, emit=emit, interrupt=interrupt, agents=acted)
-    failed = [result for result in report.results if result.status is Status.INFRASTRUCTURE]
-    judged = [result for result in report.results if result.status is not Status.INFRASTRUCTURE]
+    failed = [result for result in report.results if result.status.is_lost]
+    judged = [result for result in report.results if not result.status.is_lost]
     judges = {job.job_id: job.versions.get("judge", "") for job in reader.config.jobs}
     flips = (Flip(row := known[result.index], judges.get(row.job_id, ""), result) for result in judged)
     return Regrading(

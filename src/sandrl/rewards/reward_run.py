@@ -11,6 +11,11 @@ from sandrl.events.results import Status
 from sandrl.runs.summary import Summary
 from sandrl.scoring.summary import ScoreReport, raise_for_rewards
 
+_HINTS = {
+    Status.INFRASTRUCTURE: "check the runtime, and score them again: sandrl runtime status",
+    Status.JUDGE_ERROR: "check the model that grades (`judge_base_url`), and score them again",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class RewardRun:
@@ -52,11 +57,11 @@ class RewardRun:
             exhausted=self.exhausted if report.unfinished else "",
             budget_hint=self._budget_hint,
         )
-        failed = [result for result in results if result.status is Status.INFRASTRUCTURE]
+        failed = [result for result in results if result.status.is_lost]
         if failed:
             first = f"{failed[0].task_id}: {failed[0].detail}"
             message = f"{len(failed)} of {len(results)} completions could not be scored: {first}"
-            raise InfrastructureError(message, hint="check the runtime, and score them again: sandrl runtime status")
+            raise InfrastructureError(message, hint=_HINTS[failed[0].status])
         invalid = [result for result in results if result.status is Status.INVALID_PROBLEM]
         if invalid:
             message = f"{len(invalid)} completions belong to invalid problems: {invalid[0].detail}"

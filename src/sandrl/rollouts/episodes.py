@@ -356,7 +356,7 @@ class _Attempts(_Play):
         result = self.judge(text=text)
         if result.is_pass:
             episode.end = EpisodeEnd.PASSED
-        elif result.reward is None:
+        elif result.reward is None and result.status is not Status.ABSTAINED:
             episode.end = EpisodeEnd.CANNOT_BE_JUDGED
         elif is_last:
             episode.end = EpisodeEnd.DESTROYED if sandbox.is_destroyed else EpisodeEnd.NO_ATTEMPTS_LEFT

@@ -58,7 +58,7 @@ def episode_row(
         episode.solution or Completion(episode.id, episode.problem.task_id),
         place,
         problem=problem,
-        dropped=result.status is Status.INFRASTRUCTURE,
+        dropped=result.status.is_lost,
         messages=tuple(message.to_row() for message in episode.messages),
         tokens={"prompt": episode.prompt_tokens, "completion": episode.completion_tokens},
         timing={"cpu": result.cpu_seconds, **episode.seconds, "episode": seconds},
@@ -105,8 +105,8 @@ class PlayedStep:
 
     @property
     def dropped(self) -> int:
-        """How many episodes have no reward."""
-        return len(self.episodes) - len(self.rewards)
+        """How many episodes have no reward, without those that the reward function gave none."""
+        return sum(each.reward is None and each.status is not Status.ABSTAINED for each in self.results)
 
     @property
     def metrics(self) -> Mapping[str, float | None]:
@@ -168,7 +168,8 @@ class RolloutRun:
             exhausted=self.exhausted if total.unfinished or len(self.steps) < self.of else "",
         )
         if total.dropped:
-            first = next(result.detail for result in total.results if result.reward is None)
+            lost = (each for each in total.results if each.reward is None and each.status is not Status.ABSTAINED)
+            first = next(lost).detail
             raise InfrastructureError(
                 f"{total.dropped} of {len(total.episodes)} episodes were lost and are not counted: {first}",
                 hint=f"sandrl runs show {self.run_dir.name} shows the reason for each",

@@ -90,7 +90,7 @@ class ComparedRun:
     """One run of a comparison.
 
     Attributes:
-        unscorable: How many have no reward, by status.
+        unscorable: How many could not be scored, by status.
     """
 
     name: str
@@ -234,8 +234,15 @@ JOIN (SELECT task AS last_task, max(step) AS last_step FROM rows WHERE {which} G
     ON task = last_task AND step = last_step WHERE {which}
 """
 _UNSCORABLE = """
-SELECT names.name, count(*) FROM rows JOIN names ON names.number = status {where} AND reward IS NULL GROUP BY status
+SELECT names.name, count(*) FROM rows JOIN names ON names.number = status
+{where} AND reward IS NULL AND names.name != 'abstained' GROUP BY status
 """
+
+
+def unscorable_by_status(database: sqlite3.Connection, selection: Selection) -> dict[str, int]:
+    """How many of the selected completions could not be scored, by status; those that abstained are left out."""
+    where, values = _where(selection)
+    return dict(database.execute(_UNSCORABLE.format(where=where), values))
 
 
 def selection_of(database: sqlite3.Connection, step: int | None = None) -> Selection | None:
@@ -353,7 +360,7 @@ def _compared_run(
         completions=sum(n for n, _, _ in counts),
         scored=sum(scored for _, scored, _ in counts),
         passed=sum(passed for _, _, passed in counts),
-        unscorable=dict(database.execute(_UNSCORABLE.format(where=where), values)),
+        unscorable=unscorable_by_status(database, selection),
         pass_at=pass_at_of([(scored, passed) for _, scored, passed in counts if scored]),
         reward=reward,
         damaged=damaged,

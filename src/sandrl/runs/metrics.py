@@ -93,8 +93,9 @@ REWARD_METRICS = (
 COMPLETION_METRICS = (
     Metric("completions", Unit.COUNT, "completions with a result"),
     Metric("scored", Unit.COUNT, "of these, completions with a reward"),
-    Metric("unscorable", Unit.COUNT, "of these, completions without a reward"),
+    Metric("unscorable", Unit.COUNT, "of these, completions that could not be scored, so they have no reward"),
     Metric("unscorable_share", Unit.SHARE, "unscorable completions divided by all completions"),
+    Metric("abstained", Unit.COUNT, "completions to which the reward function gave no reward; only if there are any"),
     Metric("status/{status}", Unit.COUNT, "completions with that status"),
     Metric("no_code", Unit.COUNT, "completions without code to run"),
     Metric("truncated_answers", Unit.COUNT, "completions whose answer was cut off at the token limit"),

@@ -65,7 +65,8 @@ class Summary:
     Attributes:
         n: How many completions.
         scored: How many of them have a reward.
-        unscorable: How many have none.
+        unscorable: How many have none because they could not be scored.
+        abstained: How many have none because the reward function gave none.
         total_reward: Sum of the rewards.
         passed: How many passed every check.
         pass_rate: Passed by scored; None if none was scored.
@@ -77,7 +78,7 @@ class Summary:
         truncated: How many printed more than was kept.
         answers_with_reason: Of how many it is known why the model's answer ended.
         truncated_answers: How many of these were cut off at a token limit.
-        unscorable_by_status: Why they have none, to how many.
+        unscorable_by_status: Why they could not be scored, to how many.
         no_code: How many had nothing to run.
         cache_hits: How many got the verdict of an identical one.
         executed: How many were run.
@@ -105,6 +106,7 @@ class Summary:
     groups: int = 0
     zero_variance_groups: int = 0
     by_status: dict[str, int] = field(default_factory=dict)
+    abstained: int = 0
     truncated: int = 0
     answers_with_reason: int = 0
     truncated_answers: int = 0
@@ -161,6 +163,7 @@ class Summary:
             "scored": float(self.scored),
             "unscorable": float(self.unscorable),
             "unscorable_share": self.unscorable / self.n if self.n else None,
+            **({"abstained": float(self.abstained)} if self.abstained else {}),
             **{f"status/{status}": float(count) for status, count in sorted(self.by_status.items())},
             "no_code": float(self.no_code),
             **self._of_answers(),
@@ -196,11 +199,13 @@ def summarise(
     passed = [result.is_pass for result in scored]
     groups = groups_of(scored)
     by_status = Counter(str(result.status) for result in results)
+    without = Counter(str(result.status) for result in results if result.reward is None)
+    abstained = without.pop(Status.ABSTAINED.value, 0)
     opinions = [result.second_opinion.status for result in results if result.second_opinion is not None]
     return Summary(
         n=len(results),
         scored=len(scored),
-        unscorable=len(results) - len(scored),
+        unscorable=without.total(),
         total_reward=math.fsum(rewards),
         passed=sum(passed),
         pass_rate=mean(passed),
@@ -209,10 +214,11 @@ def summarise(
         groups=len(groups),
         zero_variance_groups=sum(min(rewards_G) == max(rewards_G) for rewards_G in groups.values()),
         by_status=dict(by_status),
+        abstained=abstained,
         truncated=sum(result.truncated for result in results),
         answers_with_reason=sum(result.finish_reason is not None for result in results),
         truncated_answers=sum(result.is_cut_off for result in results),
-        unscorable_by_status=dict(Counter(str(result.status) for result in results if result.reward is None)),
+        unscorable_by_status=dict(without),
         no_code=by_status[Status.NO_CODE],
         cache_hits=sum(result.cached for result in results),
         executed=sum(result.sandboxes > 0 for result in results),

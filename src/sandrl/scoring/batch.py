@@ -31,6 +31,7 @@ from sandrl.sandboxes import BEAT_SECONDS, Connection, Interrupt, Job, Launch, L
 from sandrl.scoring.attempts import Attempt
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
+from sandrl.scoring.grading import Grade, Grading, GradingQueue, judge_of
 from sandrl.scoring.judging import Judging, OnVerdict, judging_of
 from sandrl.scoring.opinions import OpinionMemory, Opinions
 from sandrl.scoring.policies import reward_of
@@ -149,6 +150,10 @@ class Batch:
         self._opinions: Opinions | None = None
         if options.second_opinion.rate:
             self._opinions = Opinions(job, options, emit, {} if opinions is None else opinions)
+        # Completions with a verdict that wait for their grade, by who grades.
+        self._gradings: dict[Grading, GradingQueue] = {}
+        if options.grading is not None:
+            judge_of(options.grading).check(emit)
         # Completions that wait for the image of their problem, by image, and contexts with images.
         self._without_image: dict[str, list[_Queued]] = {}
         self._of_images: dict[tuple[ScoringContext, str], ScoringContext] = {}
@@ -216,6 +221,8 @@ class Batch:
                     judging.stop(level)
             for judging in self._judgings:
                 judging.look()
+            for grading in self._gradings.values():
+                grading.land()
             if level is Level.CANCEL:
                 break
             if level is Level.NONE:
@@ -224,6 +231,8 @@ class Batch:
                     # What waits for another one's verdict, or has it already, takes no place.
                     continue
             pause = self._judging.seconds_to_next(level)
+            if pause is None and self._ungraded:
+                pause = math.inf
             if pause is None and ((feed is not None and feed.is_open) or (self._trials and self._trials.in_flight)):
                 pause = math.inf
             is_over = self._finished == self._total and not (feed and feed.is_open)
@@ -248,6 +257,8 @@ class Batch:
                         self._job.collect(launch)
         for judging in self._judgings:
             judging.end()
+        for grading in self._gradings.values():
+            grading.close()
         if spending.level is Level.CANCEL:
             self._job.give_up_early()
         self._job.tell_held()
@@ -257,13 +268,20 @@ class Batch:
         options = self._context.options
         if self._has_text and results and all(result.status is Status.NO_CODE for result in results):
             self._emit(no_code_warning(options.extraction))
+        if results and all(result.status is Status.ABSTAINED for result in results):
+            hint = "does it return a number for each completion that it is to reward?"
+            self._emit(Warned(f"the reward function returned None for all {len(results)} completions", hint))
         unfinished, rate = self._total - self._finished, options.second_opinion.rate
         return ScoreReport(self._job.id, results, unfinished, self._interrupt.signal_number, opinion_rate=rate)
 
     @property
     def _has_work(self) -> bool:
         begun = self._in_flight or any(judging.waiting for judging in self._judgings)
-        return bool(self._waiting or self._without_image or begun or self._opinions)
+        return bool(self._waiting or self._without_image or begun or self._ungraded or self._opinions)
+
+    @property
+    def _ungraded(self) -> int:
+        return sum(grading.pending for grading in self._gradings.values())
 
     @property
     def _judgings(self) -> tuple[Judging, ...]:
@@ -345,7 +363,7 @@ class Batch:
         if attempt.completion.loss:
             self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=attempt.completion.loss))
         elif attempt.agent is None if is_task else attempt.code is None:
-            missing = "patch or script" if is_task else "code"
+            missing = "patch or script" if is_task else "code" if attempt.problem.answer is None else "answer"
             self._finish(attempt, Verdict(Status.NO_CODE, None, detail=f"no {missing} was found in the completion"))
         elif attempt.code is None:
             # What a model does is another thing each time.
@@ -396,8 +414,31 @@ class Batch:
         seconds = time.monotonic() - attempt.began
         if verdict.trust is None:
             verdict = replace(verdict, total=attempt.problem.check_count)
+        grading = attempt.context.options.grading
+        if grading is None or not verdict.status.scorable:
+            self._give_result(attempt, verdict, seconds, cached=cached)
+        else:
+            if grading not in self._gradings:
+                self._gradings[grading] = GradingQueue(judge_of(grading), self._interrupt.wake)
+            answer = attempt.completion.completion or attempt.code or ""
+            take = partial(self._give_result, attempt, verdict, seconds, cached=cached)
+            self._gradings[grading].add(attempt.problem.prompt, answer, lambda grade: take(grade=grade))
+        if attempt.leads and attempt.key is not None:
+            self._release_followers(attempt, attempt.key, verdict)
+
+    def _give_result(
+        self, attempt: Attempt, verdict: Verdict, seconds: float, *, cached: bool, grade: Grade | None = None
+    ) -> None:
         text = attempt.completion.completion if attempt.completion.code is None else attempt.completion.code
         reward, shown = self._rewarded(attempt, verdict)
+        components = attempt.context.options.components.of(text or "", shown)
+        grading = attempt.context.options.grading
+        if grade is not None and grading is not None and shown.status.scorable:
+            if grade.score is None:
+                reward, components = None, {}
+                shown = replace(shown, status=Status.JUDGE_ERROR, detail=grade.reason)
+            else:
+                components["judge"] = grading.weight * grade.score
         result = ScoredCompletion(
             index=attempt.index,
             id=attempt.completion.id,
@@ -416,7 +457,7 @@ class Batch:
             retries=attempt.retries,
             reruns=attempt.reruns,
             canaries=attempt.canaries,
-            components=attempt.context.options.components.of(text or "", shown),
+            components=components,
             score=verdict.score,
             scores=verdict.scores,
             states=() if cached else verdict.states,
@@ -452,16 +493,18 @@ class Batch:
         self._emit(CompletionFinished(result, finished=self._finished, of=self._total))
         if self._opinions is not None:
             self._opinions.consider(kept, attempt.problem, attempt.code, attempt.context)
-        if attempt.leads and attempt.key is not None:
-            self._release_followers(attempt, attempt.key, verdict)
 
     def _rewarded(self, attempt: Attempt, verdict: Verdict) -> tuple[float | None, Verdict]:
         # A policy that fails costs this completion its reward and no other its result; who has the report raises it.
         completion = replace(attempt.completion, code=attempt.code)
         try:
-            return reward_of(verdict, completion, attempt.context.options.policy), verdict
+            reward = reward_of(verdict, completion, attempt.context.options.policy)
         except UsageError as error:
             return None, replace(verdict, status=Status.REWARD_ERROR, detail=error.message)
+        if reward is None and verdict.status.scorable:
+            detail = f"the reward function gives no reward ({verdict.status.value})"
+            return None, replace(verdict, status=Status.ABSTAINED, detail=detail)
+        return reward, verdict
 
     def _release_followers(self, leader: Attempt, key: str, verdict: Verdict) -> None:
         followers = self._followers.pop(key)

@@ -111,6 +111,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "n": summary.n,
         "scored": summary.scored,
         "unscorable": summary.unscorable,
+        **({"abstained": summary.abstained} if summary.abstained else {}),
         "total_reward": summary.total_reward,
         "pass_rate": summary.pass_rate,
         **pass_at_document(summary.pass_at),

@@ -131,6 +131,8 @@ def report_html(results: Sequence[ScoredCompletion], summary: Summary) -> str:
         words.append(f"total reward {summary.total_reward:.6g}")
     if summary.unscorable:
         words.append(f"{summary.unscorable} without a reward")
+    if summary.abstained:
+        words.append(f"{summary.abstained} abstained")
     return f"<p>{', '.join(words)}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{foot}"
 
 

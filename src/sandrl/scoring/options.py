@@ -14,6 +14,7 @@ from sandrl.config.parts import ScoringPart
 from sandrl.errors import UsageError
 from sandrl.judge.limits import Limits
 from sandrl.problems import Problem
+from sandrl.scoring.grading import Grading
 from sandrl.scoring.policies import Components, RewardPolicy, binary, load_policy
 from sandrl.trials.trial import TrialOptions
 
@@ -65,6 +66,7 @@ class ScoreOptions:
             not depend on them. The commands set this to false; `score` sets it to true, because its caller may read the
             checks.
         trial: How trials of tasks go.
+        grading: The model that grades answers; its grade is the component `judge`. `None` if none does.
     """
 
     extraction: Extraction = Extraction.AUTO
@@ -80,6 +82,7 @@ class ScoreOptions:
     hash_seeds: int = 1
     all_checks: bool = True
     trial: TrialOptions = field(default_factory=TrialOptions)
+    grading: Grading | None = None
 
     @property
     def judged_limits(self) -> Limits:
@@ -96,7 +99,7 @@ class ScoreOptions:
         """The options that a command's configuration asks for.
 
         Raises:
-            UsageError: If there is no such reward.
+            UsageError: If there is no such reward, or the rubric cannot be read.
         """
         try:
             policy = load_policy(config.reward)
@@ -123,6 +126,7 @@ class ScoreOptions:
             hash_seeds=config.hash_seeds,
             all_checks=config.all_checks,
             trial=trial_options(config),
+            grading=Grading.of(config),
         )
 
 

@@ -23,15 +23,15 @@ from sandrl.problems import Completion
 from sandrl.scoring.user_functions import check_function, load_function, name_of, names_file, reason_of
 from sandrl.suggestions import VALUES, near
 
-RewardPolicy: TypeAlias = Callable[[Verdict, Completion], float]
-"""A function that computes the reward of a completion that can be scored: `f(verdict, completion) -> float`.
+RewardPolicy: TypeAlias = Callable[[Verdict, Completion], float | None]
+"""A function that computes the reward of a completion that can be scored: `f(verdict, completion) -> float | None`.
 
 It is called once for each completion, also for identical ones that are judged only once. `status`, `passed`, `total`
 and `checks` of the verdict describe the outcome, `score` and `scores` what the verifier of a task wrote; `stdout`,
 `stderr`, `wall_seconds` and `cpu_seconds` the execution.
 Of the completion, `completion` is the text of the model (`None` if the row contained only code), `code` is the code
 that was judged (`None` if none was found), `id` and `task_id` are its names. It returns a number from -1,000,000 to
-1,000,000.
+1,000,000, or `None` to abstain: the completion then has no reward, and the status `abstained`.
 """
 
 LONG_CHARACTERS = 4000
@@ -103,15 +103,17 @@ def reward_of(verdict: Verdict, completion: Completion, policy: RewardPolicy = b
 
     Returns:
         The number that the policy returns, from 0.0 to 1.0 for the policies of sandrl; `None` if the status is
-        unscorable.
+        unscorable, or the policy abstains.
 
     Raises:
-        UsageError: If the policy raises, or returns no finite number.
+        UsageError: If the policy raises, or returns neither a finite number nor `None`.
     """
     if not verdict.status.scorable:
         return None
     try:
         given = policy(verdict, completion)
+        if given is None:
+            return None
         # To ask for the protocols takes longer than the rest.
         is_number = type(given) is float or isinstance(given, SupportsFloat | SupportsIndex)
         reward = float(given) if is_number else math.nan

@@ -33,6 +33,7 @@ from sandrl.sandboxes import Interrupt, Job, Launch, Withdrawn
 from sandrl.scoring.batch import Batch, OnResult, check_memory
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.context import ScoringContext
+from sandrl.scoring.grading import judge_of
 from sandrl.scoring.judging import OnVerdict
 from sandrl.scoring.options import ScoreOptions
 from sandrl.trials.trial import Agent
@@ -203,6 +204,8 @@ class Scorer(Closing):
         with self._lock:
             known = self._context.get(key)
             if known is None:
+                if options.grading is not None:
+                    judge_of(options.grading).check(self._emit)
                 judge = Judge.on(self._job.connection, require_isolated=require_isolated, known_bytes=_KNOWLEDGE_BYTES)
                 known = self._context[key] = ScoringContext.of(options, judge, self._job.connection)
             self._context.move_to_end(key)

@@ -19,7 +19,7 @@ from typing import Any
 
 from sandrl.errors import InterruptedRunError
 from sandrl.events import CompletionFinished, Emit, Event, OpinionFinished, RewardCallFinished
-from sandrl.events.results import ScoredCompletion, Status
+from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion
 from sandrl.problems.problem_records import KeptProblems
 from sandrl.rewards import RewardFunction, VerdictCache
@@ -164,7 +164,7 @@ class TrainingReward:
         problem = self._kept.digest_of(self._problems[result.task_id])
         facts = self._facts[result.index]
         if "episode" in facts:
-            facts["dropped"] = facts["dropped"] or result.status is Status.INFRASTRUCTURE
+            facts["dropped"] = facts["dropped"] or result.status.is_lost
         row = trajectory_row(result, completion, self._place, problem=problem, **facts)
         self._writer.append(row)
 
@@ -236,6 +236,7 @@ def _finished_call(number: int, summary: Summary, seconds: float) -> RewardCallF
         no_code=summary.no_code,
         cached=summary.cache_hits,
         unscorable=summary.unscorable,
+        abstained=summary.abstained,
         seconds=seconds,
         second_opinions=0 if opinions is None else opinions.answered,
         disagreements=0 if opinions is None else opinions.disagreements,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import sandrl
+from sandrl.events import Event, Warned
 from sandrl.problems import Completion, Problem
 from sandrl.rewards import Components, ScoreOptions, Verdict, VerdictCache
 from sandrl.sandboxes import Job
@@ -63,6 +64,39 @@ def test_a_function_that_fails_costs_that_completion_its_reward_and_no_other_its
     again = sandrl.score(answers, {"inc": INC}, job=job, cache=cache)
     assert [result.reward for result in again.results] == [1.0, 1.0, 1.0]
     assert again.summary.executions == 0
+
+
+def only_passes(verdict: Verdict, completion: Completion) -> float | None:
+    return 1.0 if verdict.is_pass else None
+
+
+def test_an_abstained_completion_is_counted_apart_from_those_that_could_not_be_scored(job: Job) -> None:
+    answers = [Completion("a", "inc", completion=SHORT), Completion("b", "inc", completion="```python\n1 / 0\n```")]
+    options = ScoreOptions(policy=only_passes, components=Components(format_reward=0.5))
+    report = sandrl.score(answers, {"inc": INC}, job=job, options=options)
+    assert [(result.reward, result.status) for result in report.results] == [(1.0, "passed"), (None, "abstained")]
+    summary = report.summary
+    assert (summary.n, summary.scored, summary.abstained, summary.unscorable) == (2, 1, 1, 0)
+    assert (summary.unscorable_by_status, summary.metrics["unscorable_share"], summary.pass_rate) == ({}, 0.0, 1.0)
+    assert report.results[1].components == {}
+    raise_for_rewards(report.results)
+
+
+@pytest.mark.parametrize(("value", "expected"), [("mask", None), ("zero", -1.0), ("raise", None)])
+def test_an_abstained_completion_is_no_failure_for_a_trainer(job: Job, value: str, expected: float | None) -> None:
+    function = sandrl.reward_function(
+        [INC], job=job, reward=only_passes, on_infrastructure_error=value, fallback_reward=-1.0
+    )
+    assert function(["Add one."] * 2, [SHORT, "No."]) == [1.0, expected]
+
+
+def test_a_function_that_abstains_for_all_completions_is_warned_of(job: Job) -> None:
+    told: list[Event] = []
+    completions = [Completion("a", "inc", completion=SHORT), Completion("b", "inc", completion="No.")]
+    options = ScoreOptions(policy=lambda verdict, completion: None)
+    sandrl.score(completions, {"inc": INC}, job=job, options=options, emit=told.append)
+    warned = [event.message for event in told if isinstance(event, Warned)]
+    assert warned == ["the reward function returned None for all 2 completions"]
 
 
 def test_a_trainer_hears_of_a_failing_function_when_the_batch_is_written_down(job: Job) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.support.format_examples import EXAMPLES, Example
+from tests.support.math_rows import MATH_ROWS
 from tests.support.repository_rows import REPOSITORY_ROWS
 
 from sandrl.errors import InputError
@@ -59,7 +60,7 @@ def _damaged(draw: st.DrawFn, value: Any) -> Any:
 
 @st.composite
 def _rows(draw: st.DrawFn) -> dict[str, Any]:
-    rows = [*REPOSITORY_ROWS.values(), *(each.row for each in EXAMPLES)]
+    rows = [*MATH_ROWS.values(), *REPOSITORY_ROWS.values(), *(each.row for each in EXAMPLES)]
     row: dict[str, Any] = dict(draw(st.sampled_from(rows)))
     for _ in range(draw(st.integers(1, 3))):
         name = draw(st.sampled_from(sorted(row)))
@@ -71,7 +72,9 @@ def _rows(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def test_every_format_has_an_example() -> None:
-    assert {example.format for example in EXAMPLES} | REPOSITORY_ROWS.keys() == {each.name for each in FORMATS}
+    assert {each.format for each in EXAMPLES} | MATH_ROWS.keys() | REPOSITORY_ROWS.keys() == {
+        each.name for each in FORMATS
+    }
 
 
 @pytest.mark.parametrize("name", REPOSITORY_ROWS)

@@ -61,6 +61,7 @@ EXAMPLES: dict[str, Problem] = {
     "output_file": Problem("p", "?", cases=CASE, output_file="out.txt"),
     "memory_bytes": Problem("p", "?", check="exit_status", memory_bytes=1 << 28),
     "image": Problem("p", "?", check="exit_status", image="python:3.13-slim"),
+    "answer": Problem("p", "?", answer="\\frac{1}{2}"),
     "task": Problem("p", "Do it.\n", task=read_task(write_task(Path(_PLACE.name) / "task"))),
 }
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
+from sandrl.errors import UsageError
 from sandrl.events.results import Status, Trust
 from sandrl.judge.limits import Limits
 from sandrl.judge.verdict import Verdict
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.scoring.policies import LONG_CHARACTERS, POLICIES, Components, binary, fraction, load_policy, reward_of
+from sandrl.scoring.policies import (
+    LONG_CHARACTERS,
+    POLICIES,
+    Components,
+    RewardPolicy,
+    binary,
+    fraction,
+    load_policy,
+    reward_of,
+)
 
 ANSWER = Completion("double", "double", completion="<answer>x</answer>", code="x")
 
@@ -42,10 +54,23 @@ def test_only_a_pass_is_worth_it_all(status: Status, passed: int, total: int, in
 @pytest.mark.parametrize("status", Status)
 def test_a_reward_is_none_exactly_where_nothing_can_be_said_about_the_code(name: str, status: Status) -> None:
     reward = reward_of(verdict(status, 4), ANSWER, load_policy(name))
-    is_none = status in {"invalid_problem", "not_isolated", "infrastructure", "reward_error"}
+    is_none = status in {
+        "invalid_problem",
+        "not_isolated",
+        "infrastructure",
+        "reward_error",
+        "judge_error",
+        "abstained",
+    }
     assert (reward is None) == is_none
     assert (reward == 1.0) == (status is Status.PASSED)
     assert (Components(1.0, 1.0, 1.0).of("<answer>x</answer>", verdict(status)) == {}) == is_none
+
+
+def test_a_policy_may_abstain_and_has_to_say_so() -> None:
+    assert reward_of(verdict(Status.PASSED), ANSWER, lambda verdict, completion: None) is None
+    with pytest.raises(UsageError, match="returned a value of the type str, not a number"):
+        reward_of(verdict(Status.PASSED), ANSWER, cast(RewardPolicy, lambda verdict, completion: "None"))
 
 
 def test_components_are_those_that_were_asked_for() -> None:

@@ -146,7 +146,6 @@ def test_a_policy_may_be_given_as_a_function_and_is_checked_likewise() -> None:
     ("task_id", "message"),
     [
         ("text", "returned a value of the type str, not a number"),
-        ("none", "returned a value of the type NoneType, not a number"),
         ("inf", "returned inf: a reward must be a number from"),
         ("other", "raised KeyError: 'other' (rewards_of_mine.py, line 8)"),
     ],

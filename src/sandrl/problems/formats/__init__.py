@@ -19,6 +19,7 @@ from sandrl.jsonl import Row
 from sandrl.problems.fields import parse_row
 from sandrl.problems.formats.contests import CODE_CONTESTS, CODEFORCES, LIVE_CODE_BENCH, SANDBOX_FUSION
 from sandrl.problems.formats.evalplus import EVALPLUS
+from sandrl.problems.formats.mathematics import AIME, GSM8K, MATH
 from sandrl.problems.formats.own import BESIDES_CHECKS, OWN, own_row
 from sandrl.problems.formats.python_tests import (
     BIGCODEBENCH,
@@ -75,6 +76,9 @@ FORMATS = (
     ACE_CODE,
     RLVR,
     NEMO_GYM,
+    GSM8K,
+    AIME,
+    MATH,
     OWN,
 )
 """In the order in which they are tried."""

@@ -14,6 +14,7 @@ from sandrl.problems.calls import Call, Comparison
 from sandrl.problems.fields import Identifier, InputRow, Margin, Seconds, parse_value
 from sandrl.problems.formats.row import Format, FormatRow, Prompt, named_language
 from sandrl.problems.languages import PYTHON
+from sandrl.problems.math_answers import boxed
 from sandrl.problems.problem import Case, Problem, Tolerance
 from sandrl.problems.problem_files import file_rows
 from sandrl.problems.tasks.sources import read_task
@@ -60,6 +61,7 @@ class ProblemRow(FormatRow):
     output_file: str | None = None
     memory_bytes: int | None = None
     image: str | None = None
+    answer: str | int | float | None = None
     task: str | None = None
 
     def to_problem(self, name: str) -> Problem:
@@ -68,6 +70,8 @@ class ProblemRow(FormatRow):
         if "prompt" not in self.model_fields_set:
             raise InputError("is missing", field="prompt")
         given = {field: value for field in _AS_GIVEN if (value := getattr(self, field)) is not None}
+        if not (self.tests or self.cases or self.check) and self.answer is not None:
+            given["answer"] = str(self.answer)
         checks = {"cases": tuple(self._cases())} if self.fn is None else {"calls": tuple(self._calls())}
         return Problem(
             task_id=name,
@@ -109,21 +113,21 @@ class ProblemRow(FormatRow):
                 raise InputError(error.reason, field=f"cases[{position}]{error.field}") from None
 
 
-BESIDES_CHECKS = ProblemRow.model_fields.keys() - {"tests", "cases", "fn", "check", "task"}
+BESIDES_CHECKS = ProblemRow.model_fields.keys() - {"tests", "cases", "fn", "check", "answer", "task"}
 """The fields of a row that are not checks."""
 
-_AS_GIVEN = ProblemRow.model_fields.keys() - {"task_id", "cases", "tolerance", "language", "files", "task"}
+_AS_GIVEN = ProblemRow.model_fields.keys() - {"task_id", "cases", "tolerance", "language", "files", "answer", "task"}
 _WRITTEN = (
     *("task_id", "prompt", "tests", "fn", "cases", "tolerance", "check", "setup", "entry_point", "reference"),
     *("timeout_seconds", "check_timeout_seconds", "prelude", "starter_code", "packages", "comparison", "language"),
-    *("checker", "checker_timeout_seconds", "files", "input_file", "output_file", "memory_bytes", "image"),
+    *("checker", "checker_timeout_seconds", "files", "input_file", "output_file", "memory_bytes", "image", "answer"),
 )
 _DEFAULTS = {field.name: field.default for field in fields(Problem) if field.default is not MISSING}
 
 # Many sets have a text in a field `task`; in a row of this format it names a directory.
 OWN = Format(
     "sandrl's own",
-    (("prompt", "task"), ("tests", "cases", "check", "task")),
+    (("prompt", "task"), ("tests", "cases", "check", "answer", "task")),
     ProblemRow,
     accepts=lambda value: "task" not in value or value.keys() <= ProblemRow.model_fields.keys(),
 )
@@ -150,6 +154,9 @@ def own_row(problem: Problem) -> dict[str, Any]:
         "checker": None if problem.checker is None else problem.checker.row,
         "files": file_rows(problem.files) or [],
     }
+    if problem.answer is not None:
+        row |= {"cases": [], "packages": [], "checker": None}
+        row["reference"] = None if problem.reference == boxed(problem.answer) else problem.reference
     return {name: value for name, value in row.items() if value not in (None, [], _DEFAULTS.get(name))}
 
 

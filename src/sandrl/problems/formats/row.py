@@ -67,6 +67,8 @@ class Format(Recognition):
     def inner_language(self, value: Mapping[str, Any]) -> tuple[str, str] | None:
         """The language that a row names within a field, and where; None where it names none there."""
         if not self.is_python:
+            if "language" not in value:
+                return None
             return language_named(str(value.get("language"))).name, "language"
         if self.language_path is None:
             return None

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from sandrl.errors import InputError
 from sandrl.problems.fields import InputRow
 from sandrl.problems.formats.inputs_outputs import function_name, function_of, problem_of_pairs, promised_names
+from sandrl.problems.formats.mathematics import answered, is_mathematics
 from sandrl.problems.formats.python_tests import renamed, without_solution_import
 from sandrl.problems.formats.row import Format, FormatRow, Prompt, in_language, named_language
 from sandrl.problems.formats.texts import first_solution, json_value, without_fence
@@ -167,9 +168,12 @@ class RlvrRow(FormatRow):
     messages: Prompt | None = None
     prompt: Prompt | None = None
     ground_truth: Any
+    dataset: Any = None
 
     def to_problem(self, name: str) -> Problem:
         truth = self.ground_truth
+        if is_mathematics(self.dataset):
+            return answered(name, self.messages or self.prompt or "", truth, "ground_truth")
         # The set for several verifiers has one text for each of them.
         if isinstance(truth, list) and len(truth) == 1 and isinstance(truth[0], str) and truth[0].startswith("["):
             truth = truth[0]
@@ -187,6 +191,7 @@ RLVR = Format(
 
 class RewardModelRow(InputRow):
     ground_truth: Any
+    style: Any = None
 
 
 class VerlRow(FormatRow):
@@ -194,9 +199,13 @@ class VerlRow(FormatRow):
 
     prompt: Prompt
     reward_model: RewardModelRow
+    data_source: Any = None
+    ability: Any = None
 
     def to_problem(self, name: str) -> Problem:
         truth = self.reward_model.ground_truth
+        if is_mathematics(self.ability, self.data_source, self.reward_model.style):
+            return answered(name, self.prompt, truth, "reward_model.ground_truth")
         return problem_of_truth(name, self.prompt, truth, "reward_model.ground_truth", self.prelude)
 
 

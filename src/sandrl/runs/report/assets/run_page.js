@@ -56,6 +56,7 @@ function Totals({report, counts}) {
     ${heldOut && last >= 0 && html`<${Stat} value=${formatted(heldOut.values[last], 'share')} label=${heldOut.label.replace('held_out/', 'held-out ')}
       note=${heldOut.low && intervalText({low: heldOut.low[last], high: heldOut.high[last]}) && `95%: ${intervalText({low: heldOut.low[last], high: heldOut.high[last]})}`} />`}
     <${Stat} value=${formatted(total(metrics, 'unscorable'))} label="unscorable" />
+    ${total(metrics, 'abstained') > 0 && html`<${Stat} value=${formatted(total(metrics, 'abstained'))} label="abstained" />`}
     <${Stat} value=${formatted(total(metrics, 'executions'))} label="executions" />
     <${Stat} value=${formatted(total(metrics, 'cache_hits'))} label="cache hits" />
     <${Stat} value=${formatted(created)} label="sandboxes" />

@@ -10,14 +10,17 @@ function shown(text) {
 
 const LETTERS = {
   passed: 'P', failed: 'F', timeout: 'T', no_code: 'N', syntax_error: 'S', compile_error: 'E', crashed: 'C',
-  resource_limit: 'R',
+  resource_limit: 'R', abstained: 'A',
 };
-const UNSCORABLE = new Set(['invalid_problem', 'not_isolated', 'infrastructure', 'reward_error', 'unscorable']);
+// The reward function gave none, on purpose.
+const ABSTAINED = 'abstained';
+const UNSCORABLE = new Set(['invalid_problem', 'not_isolated', 'infrastructure', 'reward_error', 'judge_error', 'unscorable']);
 // Styles of the kinds: each is a class, and `--NAME` its colour.
-const KINDS = ['passed', 'failed', 'timeout', 'syntax_error', 'compile_error', 'crashed', 'resource_limit', 'no_code', 'unscorable'];
+const KINDS = ['passed', 'failed', 'timeout', 'syntax_error', 'compile_error', 'crashed', 'resource_limit', 'no_code', 'abstained', 'unscorable'];
 
-// Whatever has no reward is one kind for the eye: nothing was found out about the code.
+// Whatever could not be scored is one kind for the eye: nothing was found out about the code.
 function kindOf({status, reward}) {
+  if (status === ABSTAINED) return ABSTAINED;
   if (reward === null || UNSCORABLE.has(status)) return 'unscorable';
   return status in LETTERS ? status : 'failed';
 }
