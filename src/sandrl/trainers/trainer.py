@@ -16,7 +16,7 @@ from sandrl.errors import ServiceError, UsageError
 from sandrl.models import libraries
 from sandrl.models.generation import chosen_settings, keep_neutral
 from sandrl.models.places import ModelPlace
-from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, TASK_INSTRUCTION, Problem
+from sandrl.problems import Problem
 from sandrl.sandboxes import Level
 from sandrl.trainers.episodes import Environment, episode_trainer
 from sandrl.trainers.evaluation import Evaluator, evaluation_datasets
@@ -48,6 +48,7 @@ def make_trainer(
         UsageError: If TRL refuses the configuration.
     """
     config, sets = context.config, context.sets
+    assert context.description is not None, "a policy is described before it is loaded"
     trl, transformers = libraries.load("trl"), libraries.load("transformers")
     evaluation = None
     if sets.evaluation:
@@ -55,7 +56,7 @@ def make_trainer(
         evaluation = evaluation_datasets(context, rows, arguments.per_device_eval_batch_size)
     try:
         with place.kept_offline():
-            policy = context.loader.policy(place.name, config)
+            policy = context.loader.policy(context.description, config)
             resumable = resumable_trainer(trl.GRPOTrainer)
             trainer = (resumable if make_environment is None else episode_trainer(resumable))(
                 model=policy.model,
@@ -91,13 +92,9 @@ def _ends(trainer: Any) -> frozenset[int]:
 
 
 def _rows(problems: Mapping[str, Problem], context: Context, *, is_evaluation: bool = False) -> list[dict[str, Any]]:
-    config = context.config
-    instruction = ANSWER_INSTRUCTION
-    if config.rollout == "tools":
-        instruction = TASK_INSTRUCTION if context.plays_tasks else SUBMIT_INSTRUCTION
     return [
         {
-            "prompt": context.prompting.messages(problem, instruction=instruction, extraction=config.extract),
+            "prompt": context.question(problem),
             "task_id": problem.task_id,
             EVALUATION_COLUMN: is_evaluation,
             GREEDY_COLUMN: False,
