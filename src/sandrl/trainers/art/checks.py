@@ -16,12 +16,16 @@ from typing import Any
 
 from sandrl.bounds import LARGEST_WEIGHT
 from sandrl.config.art import ArtBackendKind, ArtPolicy, ArtTrainConfig
+from sandrl.config.words import OWN_TEMPLATE
 from sandrl.errors import AuthenticationError, InputError, UsageError
 from sandrl.events import Emit, Warned, ignore
 from sandrl.models import Sampling
 from sandrl.models.client import OPENAI_BASE_URL, ModelEndpoint
+from sandrl.models.description import describe
 from sandrl.models.endpoint import EndpointModel
+from sandrl.models.in_process import template_variables
 from sandrl.models.libraries import check_gpu
+from sandrl.models.places import find_model
 from sandrl.problems import Problem, load_problems
 from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
@@ -37,6 +41,7 @@ from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
 from sandrl.trainers.art.groups import Group, groups_of_rows
 from sandrl.trainers.art.service import TINY_RENDERER, check_base_model, check_renderer, check_tinker, tinker_address
+from sandrl.trainers.loaders import check_lora
 from sandrl.trainers.tinker.embedded import embedded_model
 from sandrl.trainers.tinker.options import EXTRA
 
@@ -69,6 +74,7 @@ class CheckResult:
         teacher: Where a teacher is asked; None without one.
         model: What the backend calls the model: of the tiny policy, its directory.
         notes: Lines for the user.
+        chat_template: The template of the model, where it is not its own; None for its own, and with a renderer.
         quality: What has left out problems; None if nothing has.
     """
 
@@ -81,6 +87,7 @@ class CheckResult:
     notes: tuple[str, ...]
     prompting: Prompting
     quality: QualityFilter | None = None
+    chat_template: str | None = None
 
     @property
     def digest(self) -> str:
@@ -144,13 +151,36 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit)
         name = check_renderer(config, model, tools) if model else TINY_RENDERER
         config = config.model_copy(update={"renderer": name})
         backend = f"{backend}, renderer {config.renderer}"
+    template = _template(config, prompting, problems, tools) if config.backend is ArtBackendKind.LOCAL else None
     names = ", ".join(tool["name"] for tool in tools)
     notes = (
         f"Backend: {backend}; trains {config.base_model}, {_weights(config)}",
         f"Episodes: {actor}" + (f"; scored under {config.base_model}" if config.policy is ArtPolicy.TEACHER else ""),
         f"Tools: {names}" if tools else f"Attempts: up to {config.max_attempts} in an episode",
     )
-    return CheckResult(config, problems, recorded, tools, teacher, model, notes, prompting, quality)
+    return CheckResult(config, problems, recorded, tools, teacher, model, notes, prompting, quality, template)
+
+
+def _template(
+    config: ArtTrainConfig, prompting: Prompting, problems: Sequence[Problem], tools: Sequence[Mapping[str, Any]]
+) -> str | None:
+    # The chat template that ART is to use, if not the model's own; the model can then be asked and trained.
+    description = describe(
+        find_model(config.base_model),
+        chat_template=config.chat_template,
+        template_text=prompting.chat_template,
+        has_tools=bool(tools),
+    )
+    description.check(
+        ((each.task_id, prompting.messages(each, extraction=config.extract)) for each in problems),
+        max_tokens=config.max_tokens,
+        variables=template_variables(config.extra_body),
+        tools=tools,
+        has_feedback=not tools and config.max_attempts > 1,
+    )
+    if config.lora:
+        check_lora(description)
+    return None if description.template.name == OWN_TEMPLATE else description.template.text
 
 
 def _weights(config: ArtTrainConfig) -> str:
