@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sandrl.config.words import PLAIN_TEMPLATE
+from sandrl.doctor.model import model_checks
 from sandrl.errors import InputError, SandrlError, UsageError
 from sandrl.evaluation import make_request, run_eval
 from sandrl.evaluation.run import estimate_eval
@@ -181,6 +182,15 @@ def test_adapters_need_layers_to_be_in(tiny_directory: Path, tmp_path: Path) -> 
     assert check_plan(make_plan(given, settings), settings).template == "own"
     with pytest.raises(UsageError, match=r"lora: .* has no layers for adapters"):
         check_plan(make_plan({**given, "lora": True}, settings), settings)
+
+
+def test_doctor_shows_what_is_known_of_a_model(base: Path, tiny_directory: Path) -> None:
+    shown = {check.name: check.detail for check in model_checks(str(base))}
+    assert shown["model"] == f"{base}, of the type qwen2"
+    assert shown["chat template"] == "absent, so the model is asked in plain text"
+    assert shown["context"] == "1024 tokens"
+    assert "an answer ends at <|im_end|>" in shown["vocabulary"]
+    assert {check.name: check.detail for check in model_checks(str(tiny_directory))}["chat template"] == "its own"
 
 
 def test_plain_text_is_that_of_an_endpoint(base: Path) -> None:
