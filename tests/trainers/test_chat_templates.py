@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,17 @@ def test_a_wrong_template_is_refused_with_its_file_line_and_reason(
     error = refused_by_all(base, chat_template=str(file))
     assert error.message.startswith(f"{place}: {message}")
     assert "chat_template" in error.fields
+
+
+def test_a_wrong_template_is_refused_for_a_tiny_policy_that_is_yet_to_be_made(tmp_path: Path) -> None:
+    file, settings = tmp_path / "wrong.jinja", replace(load_settings(), cache_dir=tmp_path / "cache")
+    file.write_text("{{ eos_token }}", encoding="utf-8")
+    given = {"chat_template": str(file)}
+    with pytest.raises(InputError, match=r"wrong\.jinja: leaves out the question"):
+        check_plan(make_plan(given, settings), settings)
+    with pytest.raises(InputError, match=r"wrong\.jinja: leaves out the question"):
+        estimate_eval(make_request(given, settings), settings)
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_template_that_does_not_end_is_refused(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,8 +239,6 @@ def test_a_template_of_a_file_is_trained_with_and_may_not_change(
 
 
 def test_an_evaluation_says_that_it_asks_in_plain_text(base: Path, tmp_path: Path) -> None:
-    from dataclasses import replace
-
     settings = replace(load_settings(), runs_dir=tmp_path / "runs")
     told: list[Event] = []
     given = {"model": str(base), **ASKED, "num_problems": 1, "samples": 1}

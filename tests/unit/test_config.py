@@ -117,6 +117,8 @@ def ask_possibly(model: type[Config], chosen: dict[str, Any]) -> None:
         chosen["few_shot"] = 0
     if not chosen["few_shot"]:
         chosen["few_shot_from"] = None
+    if chosen["chat_template"] == "plain" and has_tools:
+        chosen["chat_template"] = None
     if model is GrpoConfig:
         chosen |= {"extra_body": {}, "max_attempts": 1, "stop": chosen["stop"] if chosen["vllm"] else ()}
     if model is EvalConfig:

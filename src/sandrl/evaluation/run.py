@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from sandrl.config.eval import EvalConfig
-from sandrl.config.words import TINY
+from sandrl.config.words import OWN_TEMPLATE, TINY
 from sandrl.errors import UsageError
 from sandrl.evaluation.answers import Answers, all_samples, in_order
 from sandrl.evaluation.episodes import evaluate_episodes
@@ -24,7 +24,7 @@ from sandrl.evaluation.request import EvalRequest, EvalRun
 from sandrl.evaluation.resume import COMMAND, find_previous
 from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, TokenLimitFound, Warned, ignore
 from sandrl.models import EndpointModel, Model, ModelEndpoint, Sampling, libraries
-from sandrl.models.description import ModelDescription, describe
+from sandrl.models.description import ModelDescription, check_template_alone, describe
 from sandrl.models.generation import sampling_facts
 from sandrl.models.in_process import InProcessModel, template_variables
 from sandrl.models.places import ModelPlace, find_model
@@ -43,6 +43,7 @@ from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
 from sandrl.tiny import find_tiny_policy, tiny_policy
+from sandrl.tiny.chat import SPECIAL_TOKENS
 
 
 class _Closed(threading.Event):
@@ -79,7 +80,7 @@ def run_eval(
     closed = threading.Event() if plays else _Closed(interrupt)
     description = _description(config, settings, prompting, problems, plays=plays, emit=emit)
     model = _model(config, settings, description, closed, emit, lambda: bool(interrupt.level))
-    if description is not None:
+    if description is not None and description.template.name != OWN_TEMPLATE:
         config = config.model_copy(update={"chat_template": description.template.name})
     found: dict[str, JsonValue] = {"model": config.model or model.name, "samples": config.answers}
     config = config.model_copy(update=found if plays else {**found, "batch_size": model.batch_size})
@@ -237,10 +238,14 @@ def _description(
     if config.base_url is not None:
         return None
     name = config.model or TINY
+    variables = template_variables(config.extra_body)
+    questions = ((each.task_id, prompting.messages(each, extraction=config.extract)) for each in problems.values())
     if name == TINY:
         cache, seed = settings.cache_dir, config.seed
         path = find_tiny_policy(cache, seed=seed) if emit is None else tiny_policy(cache, seed=seed, emit=emit)
         if path is None:
+            given = {**SPECIAL_TOKENS, **variables}
+            check_template_alone(config.chat_template, prompting.chat_template, questions, variables=given)
             return None
         place = ModelPlace(str(path), is_directory=True, is_offline=True)
     else:
@@ -248,9 +253,9 @@ def _description(
     description = describe(place, name=name, chat_template=config.chat_template, template_text=prompting.chat_template)
     options = EpisodeOptions.of(config, prompting)
     description.check(
-        ((each.task_id, prompting.messages(each, extraction=config.extract)) for each in problems.values()),
+        questions,
         max_tokens=config.max_tokens,
-        variables=template_variables(config.extra_body),
+        variables=variables,
         has_feedback=plays and not any(map(options.has_tools, problems.values())),
     )
     if emit is not None and (remark := description.remark(config.chat_template)) is not None:

@@ -83,9 +83,8 @@ class ModelDescription:
             UsageError: If not.
         """
         if tools and self.template.name == PLAIN_TEMPLATE:
-            why = "chat_template is plain" if self.has_template else f"{self.name} has none"
             raise UsageError(
-                f"rollout: tools need a chat template, and {why}",
+                f"rollout: tools need a chat template, and {self.name} has none",
                 hint="name a file with a template that supports tools: `chat_template` FILE",
                 fields=("rollout", "chat_template"),
             )
@@ -132,6 +131,24 @@ class ModelDescription:
                 hint="use a smaller max_tokens, or leave the problem out",
                 fields=("max_tokens",),
             )
+
+
+def check_template_alone(
+    name: str | None,
+    text: str | None,
+    questions: Iterable[tuple[str, Conversation]],
+    *,
+    variables: Mapping[str, Any],
+    tools: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """The same check of the template of a file, if there is one, for a model that is yet to be made.
+
+    Raises:
+        InputError: If it cannot be used.
+    """
+    if name is not None and text is not None:
+        roles = dict.fromkeys(tuple(message["role"] for message in said) for _, said in questions)
+        file_template(name, text).check(roles, tools=tools, variables=variables)
 
 
 def describe(

@@ -5,10 +5,10 @@ The parts of a training share its `Context`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pydantic import JsonValue
 
@@ -17,7 +17,7 @@ from sandrl.config.words import OWN_TEMPLATE, TINY
 from sandrl.errors import MissingExtraError, ServiceError, UsageError
 from sandrl.events import Emit, ignore
 from sandrl.models import libraries
-from sandrl.models.description import ModelDescription, describe
+from sandrl.models.description import ModelDescription, check_template_alone, describe
 from sandrl.models.places import ModelPlace, find_model
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, TASK_INSTRUCTION, Problem
 from sandrl.problems.loading import reading_of
@@ -34,6 +34,7 @@ from sandrl.runs.processes import Processes
 from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
 from sandrl.tiny import find_tiny_policy
+from sandrl.tiny.chat import SPECIAL_TOKENS
 from sandrl.trainers.arguments import checked_fields, most_calls, trl_arguments
 from sandrl.trainers.batches import fitted
 from sandrl.trainers.checkpoints import checkpoint_directory, last_checkpoint
@@ -104,6 +105,30 @@ class Context:
             instruction = TASK_INSTRUCTION if self.plays_tasks else SUBMIT_INSTRUCTION
         return self.prompting.messages(problem, instruction=instruction, extraction=self.config.extract)
 
+    @property
+    def _questions(self) -> Iterator[tuple[str, list[dict[str, str]]]]:
+        return ((problem.task_id, self.question(problem)) for problem in self.sets.all.values())
+
+    @property
+    def _variables(self) -> dict[str, Any]:
+        return libraries.keywords(self.config.trl_fields, "chat_template_kwargs")
+
+    @property
+    def _tools(self) -> tuple[dict[str, Any], ...]:
+        if self.config.rollout != "tools":
+            return ()
+        return tool_schemas(TASK_TOOLS if self.plays_tasks else TOOLS[self.config.tools])
+
+    def check_template(self) -> None:
+        """Makes sure that the tiny policy, which is yet to be made, can be asked with the template of a file.
+
+        Raises:
+            InputError: If not.
+        """
+        variables = {**SPECIAL_TOKENS, **self._variables}
+        name, text = self.config.chat_template, self.prompting.chat_template
+        check_template_alone(name, text, self._questions, variables=variables, tools=self._tools)
+
     def described(self, place: ModelPlace) -> Self:
         """The same with a description of the policy at a place, once it is known that it can be asked and trained.
 
@@ -111,21 +136,14 @@ class Context:
             UsageError: If not.
         """
         config = self.config
-        has_tools = config.rollout == "tools"
         description = describe(
             place,
             name=config.model,
             chat_template=config.chat_template,
             template_text=self.prompting.chat_template,
-            has_tools=has_tools,
+            has_tools=config.rollout == "tools",
         )
-        tools = TASK_TOOLS if self.plays_tasks else TOOLS[config.tools]
-        description.check(
-            ((problem.task_id, self.question(problem)) for problem in self.sets.all.values()),
-            max_tokens=config.max_tokens,
-            variables=libraries.keywords(config.trl_fields, "chat_template_kwargs"),
-            tools=tool_schemas(tools) if has_tools else (),
-        )
+        description.check(self._questions, max_tokens=config.max_tokens, variables=self._variables, tools=self._tools)
         if config.lora:
             check_lora(description)
         return replace(self, description=description)
@@ -211,7 +229,11 @@ def check_plan(request: GrpoRequest, settings: Settings) -> GrpoPlan:
     prompting = Prompting.of(config, sets.train, reading_of(config))
     context = Context(config, settings, sets, Processes(), TrainingInterrupt(), ignore, request.loader, prompting)
     place = _place(config, settings)
-    description = None if place is None else context.described(place).description
+    template = config.chat_template or OWN_TEMPLATE
+    if place is None:
+        context.check_template()
+    elif (described := context.described(place).description) is not None:
+        template = described.template.name
     begin = None if request.resume is None else last_checkpoint(checkpoint_directory(config, request.resume))
     first_step = 0 if begin is None else begin.step
     return GrpoPlan(
@@ -223,7 +245,7 @@ def check_plan(request: GrpoRequest, settings: Settings) -> GrpoPlan:
         first_step=first_step,
         estimate=_estimate(request, sets, settings, first_step=first_step),
         origin=request.origin,
-        template=OWN_TEMPLATE if description is None else description.template.name,
+        template=template,
     )
 
 
