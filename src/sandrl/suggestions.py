@@ -58,7 +58,8 @@ _WORDS: Mapping[str, str] = {
     "few_shot": "num_fewshot n_fewshot num_few_shot n_few_shot fewshot shots num_shots n_shots k_shot icl_examples",
     "few_shot_from": "fewshot_file few_shot_file examples_file demonstrations",
     "system_prompt": "system system_message system_instruction sys_prompt instruction",
-    "prompt_template": "template chat_template prompt_format instruction_template",
+    "prompt_template": "template prompt_format instruction_template",
+    "chat_template": "chat_template_path chat_template_file jinja_template",
     "top_p": "nucleus nucleus_sampling",
     "stop": "stop_sequences stop_words stop_strings until stop_token eos",
     "extra_body": "gen_kwargs generation_kwargs model_kwargs chat_template_kwargs extra_args sampling_params",
@@ -90,7 +91,7 @@ _WORDS: Mapping[str, str] = {
     " checkpoint_steps ckpt_interval save_strategy",
     "keep_checkpoints": "save_total_limit max_checkpoints keep_last keep max_ckpt_to_keep num_checkpoints",
     "set": "trl_args trainer_args override overrides extra_args grpo_config",
-    "renderer": "chat_template chat_format prompt_renderer",
+    "renderer": "chat_format prompt_renderer",
     "resume": "resume_from_checkpoint resume_from resume_run resume_path resume_mode continue restart retry_run",
     # Episodes
     "rollout": "rollout_type rollout_mode mode multi_turn episode episode_kind env_kind agent",
@@ -238,7 +239,8 @@ NOTES: Mapping[str, str] = {
         "pass@k is printed for every k that the completions of each problem allow",
     ),
     **dict.fromkeys(
-        ("apply_chat_template", "use_chat_template", "chat"), "the chat template of a model is used if it has one"
+        ("apply_chat_template", "use_chat_template", "chat"),
+        "the chat template of a model is used if it has one; --chat-template selects another",
     ),
     **dict.fromkeys(
         ("gradient_accumulation_steps", "grad_accum", "accumulation_steps", "gradient_accumulation"),

@@ -167,8 +167,20 @@ def test_rewards_that_never_differ_are_shown_and_end_as_nothing_trained(train: T
     done = train(*SMALL, "--problems", hopeless, "--steps", "2")
     assert done.code == 1
     assert "groups with equal rewards 2/2" in done.stdout
-    assert "nothing was trained: within each problem, all rewards were equal in all 2 steps" in done.stderr
+    # The default for the tiny policy has an entropy term.
+    said = "rewards have trained nothing, only entropy_coef changed the policy: within each problem, all rewards were"
+    assert f"{said} equal in all 2 steps" in done.stderr
     assert len(done.metrics()) == 2
+
+
+def test_an_interrupted_run_without_different_rewards_is_interrupted_and_can_be_resumed(
+    train: Train, hopeless: Path
+) -> None:
+    words = (*SMALL, "--problems", hopeless, "--steps", "40", "--set", "entropy_coef=0")
+    done = train(*words, until=lambda line: line.startswith("Step 1/"), signals=(signal.SIGTERM,))
+    assert done.code == 128 + signal.SIGTERM, done.stderr
+    assert "nothing was trained" not in done.stderr
+    assert "sandrl grpo --resume run" in done.stderr
 
 
 def test_steps_without_code_are_shown_and_not_fatal(train: Train) -> None:

@@ -23,7 +23,7 @@ from sandrl.cli.commands import check_all
 from sandrl.cli.configured import _opposite, configured
 from sandrl.config.art import ArtBackendKind, ArtPolicy, ArtTrainConfig
 from sandrl.config.commands import CONFIGS
-from sandrl.config.episodes import EpisodesConfig
+from sandrl.config.episodes import EpisodesConfig, RolloutConfig
 from sandrl.config.eval import EvalConfig
 from sandrl.config.fields import KEY_VALUE, flags, options
 from sandrl.config.grpo import GrpoConfig
@@ -111,12 +111,17 @@ def ask_possibly(model: type[Config], chosen: dict[str, Any]) -> None:
             chosen[name] = f"@@{chosen[name].lstrip('@')}"
     if chosen["prompt_template"] is not None:
         chosen["prompt_template"] += "{prompt}"
+    has_renderer = chosen.get("backend") in (ArtBackendKind.TINKER, ArtBackendKind.EMBEDDED)
+    if has_renderer or model is RolloutConfig or (model is EvalConfig and chosen.get("base_url") is not None):
+        chosen["chat_template"] = None
     chosen["extra_body"] = {f"own_{name}": value for name, value in chosen["extra_body"].items()}
     has_tools = "tools" in (chosen.get("rollout"), getattr(chosen.get("rollout"), "value", ""))
     if has_tools or chosen.get("trajectories") is not None:
         chosen["few_shot"] = 0
     if not chosen["few_shot"]:
         chosen["few_shot_from"] = None
+    if chosen["chat_template"] == "plain" and has_tools:
+        chosen["chat_template"] = None
     if model is GrpoConfig:
         chosen |= {"extra_body": {}, "max_attempts": 1, "stop": chosen["stop"] if chosen["vllm"] else ()}
         is_behind = chosen["overlap"] is Overlap.STEP

@@ -13,7 +13,7 @@ import pytest
 from tools.gpu.report import Check, Report, State, checked
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = ("art_local", "grpo_vllm", "unsloth_4bit")
+SCRIPTS = ("all", "art_local", "grpo_vllm", "unsloth_4bit")
 
 
 def run(script: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -33,7 +33,7 @@ def test_without_a_gpu_one_line_says_so(script: str, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", SCRIPTS[1:])
 def test_a_directory_that_is_in_use_and_too_few_steps_are_refused(script: str, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "file").write_text("")
@@ -72,3 +72,48 @@ def test_a_report_has_every_check_and_no_secret(tmp_path: Path, monkeypatch: pyt
 
 def test_a_report_without_a_check_has_not_passed() -> None:
     assert Report("title").exit_code == 1
+
+
+# A Python that writes the report of a script, of which one check has failed, and knows nothing else.
+STAND_IN = """#!/bin/sh
+while [ "$1" != --json ]; do shift; done
+printf '{"checks": [{"state": "PASS"}, {"state": "%s"}]}' "$STATE" > "$2"
+echo "## report with $STATE"
+[ "$STATE" = PASS ]
+"""
+
+
+@pytest.mark.parametrize(("state", "code", "row"), [("PASS", 0, "PASS | 2 | 0 | 0"), ("FAIL", 1, "FAIL | 1 | 1 | 0")])
+def test_one_script_runs_the_others_and_writes_one_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, code: int, row: str
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(STAND_IN)
+    python.chmod(0o755)
+    monkeypatch.setenv("STATE", state)
+    words = [word for name in SCRIPTS[1:] for word in ("--python", f"{name}={python}")]
+    done = run("all", "--on-cpu", "--work", "work", *words, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    report = (tmp_path / "work" / "report.md").read_text()
+    assert done.stdout == f"{report}\n"
+    assert [line for line in report.splitlines() if line.startswith("| `")] == [
+        f"| `{name}.py` | {row} |" for name in ("grpo_vllm", "unsloth_4bit", "art_local")
+    ]
+    assert report.count(f"## report with {state}") == 3
+    again = run("all", "--on-cpu", "--work", "work", cwd=tmp_path)
+    assert (again.returncode, again.stderr.splitlines()[0]) == (2, "error: work is there already")
+
+
+def test_a_script_whose_packages_are_missing_does_not_stop_the_others(tmp_path: Path) -> None:
+    words = [word for name in ("grpo_vllm", "unsloth_4bit") for word in ("--only", name)]
+    # An interpreter that cannot import sandrl.
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'error: the package is not installed' >&2\nexit 2\n")
+    python.chmod(0o755)
+    given = [word for name in ("grpo_vllm", "unsloth_4bit") for word in ("--python", f"{name}={python}")]
+    done = run("all", "--on-cpu", "--work", "work", *words, *given, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout.count("| MISSING | 0 | 0 | 0 |") == 2
+    assert done.stdout.count("error: the package is not installed") == 2
+    wrong = run("all", "--on-cpu", "--python", "grpo=python", cwd=tmp_path)
+    assert (wrong.returncode, wrong.stderr[:14]) == (2, "error: --pytho")

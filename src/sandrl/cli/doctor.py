@@ -38,6 +38,10 @@ def doctor(
             autocompletion=values.runtimes,
         ),
     ] = RuntimeKind.AUTO.value,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Also examine this model, without its weights: a directory or OWNER/NAME."),
+    ] = None,
     json_: Json = False,
 ) -> None:
     """Check this machine: isolation, languages, extras, services. Exits with 1 if completions cannot be scored."""
@@ -46,7 +50,7 @@ def doctor(
 
     # There is nothing to finish, but the check's own directory to remove.
     with signals.passed_to(Interrupt()):
-        report = _with_flags(examine(load_settings(), os.environ, runtime=runtime, online=online))
+        report = _with_flags(examine(load_settings(), os.environ, runtime=runtime, online=online, model=model))
     if json_:
         print_json(_document(report))
     else:

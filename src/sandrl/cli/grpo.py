@@ -15,6 +15,7 @@ from sandrl.cli.configured import CommandInput, given_to
 from sandrl.cli.text import visible
 from sandrl.cli.verbosity import note
 from sandrl.config.grpo import GrpoConfig
+from sandrl.config.words import OWN_TEMPLATE
 
 if TYPE_CHECKING:
     from sandrl.trainers.grpo import GrpoRun
@@ -85,6 +86,7 @@ def _print_plan(plan: GrpoPlan, *, json_output: bool) -> None:
         return
     lines = [
         f"Model: {config.model}" + (f", LoRA of rank {config.lora_rank}" if config.lora else ""),
+        *([] if plan.template == OWN_TEMPLATE else [f"Chat template: {plan.template}"]),
         *([] if plan.origin is None else [f"Starts from the weights of {plan.origin}"]),
         f"Problems: {len(plan.sets.train)} of {config.problems}{counts_of(plan.sets.parts)}",
         f"Evaluation: {_evaluation_plan(plan)}",
@@ -100,6 +102,7 @@ def _print_plan(plan: GrpoPlan, *, json_output: bool) -> None:
 def _plan_document(plan: GrpoPlan) -> dict[str, Any]:
     return {
         "config": plan.config.document(),
+        "chat_template": plan.template,
         "train_problems": len(plan.sets.train),
         "eval_problems": len(plan.sets.evaluation),
         "is_held_out": plan.sets.is_held_out,

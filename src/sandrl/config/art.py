@@ -223,6 +223,10 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
             for name in (each for each in QuestionPart.model_fields if each != "max_attempts"):
                 if getattr(self, name) != QuestionPart.model_fields[name].get_default(call_default_factory=True):
                     raise ValueError(f"{name}: recorded episodes are not asked again; leave it out")
+        if self.chat_template is not None and self.backend in (ArtBackendKind.TINKER, ArtBackendKind.EMBEDDED):
+            raise ValueError(
+                "chat_template: with Tinker, a renderer makes texts of conversations; set renderer instead"
+            )
         if self.policy is ArtPolicy.TRAINED and self.backend not in (ArtBackendKind.LOCAL, ArtBackendKind.SERVERLESS):
             for name in ("min_p", "stop", "extra_body"):
                 if getattr(self, name):

@@ -126,6 +126,12 @@ class RolloutConfig(EpisodesConfig):
         "aviato-rl-demo", "Project name, saved with the run and used for W&B.", OUTPUT, metavar="NAME"
     )
 
+    @model_validator(mode="after")
+    def _asks_an_endpoint(self) -> Self:
+        if self.chat_template is not None:
+            raise ValueError("chat_template: an endpoint makes texts of conversations itself; leave it out")
+        return self
+
     @property
     def model_name(self) -> str:
         """Who plays, where the user did not say."""

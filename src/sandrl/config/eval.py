@@ -82,6 +82,8 @@ class EvalConfig(EndpointPart, SamplingPart, EpisodePart, ScoredRunConfig, Judge
     def _has_settings_to_use(self) -> Self:
         if self.use_model_sampling and self.base_url is not None:
             raise ValueError("use_model_sampling: an endpoint chooses its settings itself; leave it out")
+        if self.chat_template is not None and self.base_url is not None:
+            raise ValueError("chat_template: an endpoint makes texts of conversations itself; leave it out")
         return self
 
     @property

@@ -48,7 +48,7 @@ from sandrl.config.parts import (
     Tools,
     check_groups,
 )
-from sandrl.config.words import TINY, Extraction, Overlap, ToolSet
+from sandrl.config.words import PLAIN_TEMPLATE, TINY, Extraction, Overlap, ToolSet
 from sandrl.settings import ReportTo
 
 TOOL_CALLS, TASK_TOOL_CALLS = 4, 20
@@ -238,6 +238,8 @@ class GrpoConfig(
             )
         if self.few_shot and self.rollout == "tools":
             raise ValueError("few_shot: examples are texts, and rollout = tools answers with a tool; leave it out")
+        if self.chat_template == PLAIN_TEMPLATE and self.rollout == "tools":
+            raise ValueError("rollout: tools need a chat template, and chat_template is plain; leave one of them out")
         other = next((name for name in self.extra_body if name != "chat_template_kwargs"), None)
         if other is not None:
             raise ValueError(f"extra_body: TRL takes only chat_template_kwargs of it, not {other}; leave it out")

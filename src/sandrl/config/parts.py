@@ -7,6 +7,7 @@ part that the help should show first.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,7 +46,15 @@ from sandrl.config.model import (
     Tries,
     Weight,
 )
-from sandrl.config.words import Curriculum, EpisodeKind, Extraction, ToolSet, VerifierPlace
+from sandrl.config.words import (
+    OWN_TEMPLATE,
+    PLAIN_TEMPLATE,
+    Curriculum,
+    EpisodeKind,
+    Extraction,
+    ToolSet,
+    VerifierPlace,
+)
 from sandrl.events import LogLevel
 from sandrl.settings import RUNTIME_WORDS, NetworkMode, ReportTo, RuntimeKind
 
@@ -403,6 +412,11 @@ def _unescaped(given: object) -> object:
     return [each.replace("\\n", "\n").replace("\\t", "\t") if isinstance(each, str) else each for each in given]
 
 
+def _template_of(given: str) -> str:
+    # The absolute path of a template, or the word for one: a run may be resumed elsewhere.
+    return given if given in (OWN_TEMPLATE, PLAIN_TEMPLATE) else os.path.abspath(os.path.expanduser(given))
+
+
 TextOrFile: TypeAlias = Annotated[str, BeforeValidator(_text_of)]
 """A text, or `@FILE`, which becomes the text of the file."""
 
@@ -431,6 +445,14 @@ class QuestionPart(Config):
         " `{tests}`, `{entry_point}`, `{starter_code}`, `{language}` and `{task_id}`.",
         GENERATION,
         metavar="TEXT|@FILE",
+    )
+    chat_template: Annotated[str, AfterValidator(_template_of)] | None = option(
+        None,
+        "Template that makes a text of a conversation: the model's `own`, `plain` for the messages alone, or a Jinja"
+        " file.",
+        GENERATION,
+        metavar="own|plain|FILE",
+        default="the model's own; plain if it has none",
     )
     few_shot: Tries = option(
         0, "Begin each conversation with N examples, problems with their solutions.", GENERATION, metavar="N"

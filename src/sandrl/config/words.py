@@ -14,6 +14,9 @@ TINY = "tiny"
 NO_SYSTEM_PROMPT = "none"
 """The word for a conversation without a system message."""
 
+OWN_TEMPLATE, PLAIN_TEMPLATE = "own", "plain"
+"""The words for a model's own chat template, and for the texts of a conversation without one."""
+
 
 class Extraction(StrEnum):
     """Where in a completion its code is.

@@ -13,6 +13,7 @@ from pathlib import Path
 from sandrl.deadlines import in_background
 from sandrl.doctor.imports import broken_packages
 from sandrl.doctor.machine import gpu_check, languages_check, open_files_check, port_check, state_check
+from sandrl.doctor.model import model_checks
 from sandrl.doctor.nodes import cluster_checks, unasked_cluster_check
 from sandrl.doctor.packages import extra_checks, version_checks, vouched_packages
 from sandrl.doctor.report import Check, Finding, Report, State
@@ -36,6 +37,7 @@ def examine(
     *,
     runtime: str = RuntimeKind.AUTO,
     online: bool = False,
+    model: str | None = None,
 ) -> Report:
     """Looks at everything sandrl needs or can use, and leaves nothing behind.
 
@@ -43,6 +45,7 @@ def examine(
 
     Args:
         environment: Where credentials and the settings of other programs are looked for.
+        model: A model that is to be examined as well.
     """
     report = Report()
     # Meanwhile the isolation is tested.
@@ -84,6 +87,8 @@ def examine(
     ]
     report.sections["machine"] = [gpu_check(), languages_check()]
     report.sections["extras"] = extra_checks(broken)
+    if model is not None:
+        report.sections["model"] = model_checks(model)
     # In this order: without a package, nothing else can be trusted to be what is wrong.
     decisive = [*report.sections["versions"], chosen, *needed.get(kind, isolation)]
     report.problem = next((_problem(check) for check in decisive if check.state is State.FAILED), None)

@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from sandrl.config.eval import EvalConfig
-from sandrl.config.words import TINY
+from sandrl.config.words import OWN_TEMPLATE, TINY
 from sandrl.errors import UsageError
 from sandrl.evaluation.answers import Answers, all_samples, in_order
 from sandrl.evaluation.episodes import evaluate_episodes
@@ -24,8 +24,10 @@ from sandrl.evaluation.request import EvalRequest, EvalRun
 from sandrl.evaluation.resume import COMMAND, find_previous
 from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, TokenLimitFound, Warned, ignore
 from sandrl.models import EndpointModel, Model, ModelEndpoint, Sampling, libraries
+from sandrl.models.description import ModelDescription, check_template_alone, describe
 from sandrl.models.generation import sampling_facts
-from sandrl.models.in_process import InProcessModel
+from sandrl.models.in_process import InProcessModel, template_variables
+from sandrl.models.places import ModelPlace, find_model
 from sandrl.problems import Completion, Problem, load_problems
 from sandrl.problems.loading import reading_of
 from sandrl.problems.prompting import Prompting
@@ -40,7 +42,8 @@ from sandrl.runs.resumption import PROBLEMS_DIGEST, digest_of_all
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
-from sandrl.tiny import tiny_policy
+from sandrl.tiny import find_tiny_policy, tiny_policy
+from sandrl.tiny.chat import SPECIAL_TOKENS
 
 
 class _Closed(threading.Event):
@@ -75,7 +78,10 @@ def run_eval(
     plays = _plays_episodes(config, problems)
     # Episodes in hand are finished; single answers are not waited for.
     closed = threading.Event() if plays else _Closed(interrupt)
-    model = _model(config, settings, closed, emit, lambda: bool(interrupt.level))
+    description = _description(config, settings, prompting, problems, plays=plays, emit=emit)
+    model = _model(config, settings, description, closed, emit, lambda: bool(interrupt.level))
+    if description is not None and description.template.name != OWN_TEMPLATE:
+        config = config.model_copy(update={"chat_template": description.template.name})
     found: dict[str, JsonValue] = {"model": config.model or model.name, "samples": config.answers}
     config = config.model_copy(update=found if plays else {**found, "batch_size": model.batch_size})
     emit(PolicyAsked(model.name, len(problems), config.answers))
@@ -166,14 +172,17 @@ def estimate_eval(request: EvalRequest, settings: Settings) -> SandboxEstimate:
     config = request.config
     quality = QualityFilter.of(config, settings, resume=request.resume)
     problems = _problems(config, quality)
+    prompting = Prompting.of(config, problems, reading_of(config))
+    plays = _plays_episodes(config, problems)
+    _description(config, settings, prompting, problems, plays=plays)
     wanted = all_samples(problems, config.answers)
     if request.resume is not None:
-        digest = _digest(problems, Prompting.of(config, problems, reading_of(config)))
+        digest = _digest(problems, prompting)
         previous = find_previous(request.resume, config.problems, wanted, digest)
         scored = {result.index for result in previous.resumed.results}
         wanted = [each for each in wanted if each.index not in scored]
     counts = Counter(each.task_id for each in wanted)
-    if _plays_episodes(config, problems):
+    if plays:
         return estimate_episodes(
             config,
             settings,
@@ -215,8 +224,52 @@ def _digest(problems: Mapping[str, Problem], prompting: Prompting) -> str:
     return digest_of_all(chain((each.content for each in problems.values()), prompting.content()))
 
 
+def _description(
+    config: EvalConfig,
+    settings: Settings,
+    prompting: Prompting,
+    problems: Mapping[str, Problem],
+    *,
+    plays: bool,
+    emit: Emit | None = None,
+) -> ModelDescription | None:
+    # The model in this process, once it can be asked; None for an endpoint, and for the tiny policy if it is not made
+    # yet and is not to be (`emit`).
+    if config.base_url is not None:
+        return None
+    name = config.model or TINY
+    variables = template_variables(config.extra_body)
+    questions = ((each.task_id, prompting.messages(each, extraction=config.extract)) for each in problems.values())
+    if name == TINY:
+        cache, seed = settings.cache_dir, config.seed
+        path = find_tiny_policy(cache, seed=seed) if emit is None else tiny_policy(cache, seed=seed, emit=emit)
+        if path is None:
+            given = {**SPECIAL_TOKENS, **variables}
+            check_template_alone(config.chat_template, prompting.chat_template, questions, variables=given)
+            return None
+        place = ModelPlace(str(path), is_directory=True, is_offline=True)
+    else:
+        place = find_model(name)
+    description = describe(place, name=name, chat_template=config.chat_template, template_text=prompting.chat_template)
+    options = EpisodeOptions.of(config, prompting)
+    description.check(
+        questions,
+        max_tokens=config.max_tokens,
+        variables=variables,
+        has_feedback=plays and not any(map(options.has_tools, problems.values())),
+    )
+    if emit is not None and (remark := description.remark(config.chat_template)) is not None:
+        emit(Warned(remark))
+    return description
+
+
 def _model(
-    config: EvalConfig, settings: Settings, closed: threading.Event, emit: Emit, is_stopping: Callable[[], bool]
+    config: EvalConfig,
+    settings: Settings,
+    description: ModelDescription | None,
+    closed: threading.Event,
+    emit: Emit,
+    is_stopping: Callable[[], bool],
 ) -> Model:
     sampling = replace(Sampling.of(config), use_own=config.use_model_sampling)
     if config.base_url is not None:
@@ -232,7 +285,6 @@ def _model(
         )
         model.check()
         return model
-    name = config.model or TINY
-    is_tiny = name == TINY
-    place = str(tiny_policy(settings.cache_dir, seed=config.seed, emit=emit)) if is_tiny else name
-    return InProcessModel(place, sampling, name=TINY if is_tiny else None, batch_size=config.batch_size, stop=closed)
+    assert description is not None, "a model in this process is described"
+    name = TINY if description.name == TINY else None
+    return InProcessModel(description, sampling, name=name, batch_size=config.batch_size, stop=closed)

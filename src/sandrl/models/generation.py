@@ -14,7 +14,6 @@ from typing import Any
 from pydantic import JsonValue
 
 from sandrl.models import libraries
-from sandrl.models.places import ModelPlace
 from sandrl.models.protocol import TokenLimit
 
 NEUTRAL: Mapping[str, float | int] = {
@@ -64,15 +63,6 @@ def own_limit(generation_config: Any, positions: int | None, name: str) -> Token
     if positions is not None:
         return TokenLimit(None, f"the context of {name}, {positions} tokens with the prompt")
     return TokenLimit(FALLBACK_TOKENS, f"{name} has no limit of its own")
-
-
-def settings_of(place: ModelPlace) -> dict[str, JsonValue]:
-    """The same of a model that is not loaded yet; nothing where it keeps no settings."""
-    configuration = libraries.load("transformers").GenerationConfig
-    try:
-        return own_settings(configuration.from_pretrained(place.name, local_files_only=place.is_offline))
-    except (OSError, ValueError):
-        return {}
 
 
 def sampling_facts(

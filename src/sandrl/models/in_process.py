@@ -19,9 +19,10 @@ from typing import Any
 from sandrl.errors import RequestRefusedError, SandrlError, UsageError
 from sandrl.models import libraries
 from sandrl.models.client import Stopped
-from sandrl.models.generation import NEUTRAL, own_length, own_limit, own_settings
-from sandrl.models.messages import TOKEN_ID, Message, Reply, plain_text
-from sandrl.models.places import find_model
+from sandrl.models.description import ModelDescription, describe
+from sandrl.models.generation import NEUTRAL, own_length, own_limit
+from sandrl.models.messages import TOKEN_ID, Message, Reply
+from sandrl.models.places import ModelPlace, find_model
 from sandrl.models.protocol import Answer, Question, Sampling, TokenLimit
 
 BATCH_SIZE = 64
@@ -36,6 +37,7 @@ class InProcessModel:
     """A model on this machine's GPU, or its processors.
 
     Args:
+        model: What `--model` may name, or a description of it.
         name: What to call it; the model's own name unless given.
 
     Attributes:
@@ -51,7 +53,7 @@ class InProcessModel:
 
     def __init__(
         self,
-        model: str,
+        model: str | ModelDescription,
         sampling: Sampling | None = None,
         *,
         name: str | None = None,
@@ -62,7 +64,8 @@ class InProcessModel:
         self._tells_logprobs = tells_logprobs
         self._torch = libraries.load("torch")
         self._transformers = libraries.load("transformers")
-        self.name = name or Path(model).name
+        description = describe(find_model(model)) if isinstance(model, str) else model
+        self.name = name or Path(description.place.name).name
         self.batch_size = batch_size or BATCH_SIZE
         self.device = "cuda" if self._torch.cuda.is_available() else "cpu"
         self._sampling = sampling or Sampling()
@@ -71,11 +74,13 @@ class InProcessModel:
             message = f"extra_body: a model in this process takes only {_TEMPLATE}, not {other}"
             raise UsageError(message, hint="serve the model and name its address with base_url", fields=("extra_body",))
         self._stop = stop or threading.Event()
+        self._description = description
+        self._tokenizer = description.tokenizer
         with libraries.kept_quiet():
-            self._tokenizer, self._model = self._load(model)
-        self.own_settings = own_settings(self._model.generation_config)
+            self._model = self._load(description.place)
+        self.own_settings = description.own_settings
         self._is_small = self._model.num_parameters() < _SMALL
-        self.positions: int | None = getattr(self._model.config, "max_position_embeddings", None)
+        self.positions = description.positions
         asked = self._sampling.max_tokens
         settings = self._model.generation_config
         self.limit = own_limit(settings, self.positions, self.name) if asked is None else TokenLimit(asked, "requested")
@@ -140,6 +145,8 @@ class InProcessModel:
                 max_new_tokens=max(self.answer_tokens(inputs["input_ids"].shape[1]), 1),
                 return_dict_in_generate=True,
                 output_logits=self._tells_logprobs,
+                eos_token_id=list(self._description.ends),
+                pad_token_id=tokenizer.pad_token_id,
                 stopping_criteria=self._transformers.StoppingCriteriaList([stops]),
                 **settings,
             )
@@ -171,8 +178,7 @@ class InProcessModel:
     ) -> Reply:
         stops = [at for stop in self._sampling.stop if (at := text.find(stop)) >= 0]
         text = text[: min(stops)] if stops else text
-        ends = self._model.generation_config.eos_token_id
-        ends = ends if isinstance(ends, list) else [ends]
+        ends = self._description.ends
         place = next((place for place, token in enumerate(tokens) if token in ends), None)
         size = len(tokens) if place is None else place + 1
         if place is None and stops and self._tokenizer.pad_token_id in tokens:
@@ -189,12 +195,8 @@ class InProcessModel:
         return Reply(message, prompt_tokens, size)
 
     def _rendered(self, question: Question) -> str:
-        if self._tokenizer.chat_template is None:
-            return plain_text(question.messages)
         said = [{"role": message.role, "content": message.content} for message in question.messages]
-        own = self._sampling.extra_body.get(_TEMPLATE) or {}
-        rendered = self._tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True, **own)
-        return str(rendered)
+        return self._description.rendered(said, template_variables(self._sampling.extra_body))
 
     @contextmanager
     def _prepared(self, seed: int) -> Iterator[None]:
@@ -209,20 +211,20 @@ class InProcessModel:
         finally:
             torch.set_num_threads(threads)
 
-    def _load(self, model: str) -> tuple[Any, Any]:
-        place = find_model(model)
+    def _load(self, place: ModelPlace) -> Any:
         try:
-            tokenizer = self._transformers.AutoTokenizer.from_pretrained(
-                place.name, padding_side="left", local_files_only=place.is_offline
-            )
             network = self._transformers.AutoModelForCausalLM.from_pretrained(
-                place.name, dtype="auto", local_files_only=place.is_offline
+                place.name, dtype="auto", local_files_only=place.is_offline, trust_remote_code=False
             )
         except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
             raise place.explain(error) from error
-        if tokenizer.pad_token_id is None:
-            tokenizer.pad_token = tokenizer.eos_token
-        return tokenizer, network.to(self.device).eval()
+        return network.to(self.device).eval()
+
+
+def template_variables(extra_body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the fields of a request give to the chat template."""
+    given = extra_body.get(_TEMPLATE)
+    return given if isinstance(given, Mapping) else {}
 
 
 _GATHERING_SECONDS = 0.01

@@ -18,7 +18,10 @@ from sandrl.models import libraries
 from sandrl.problems.hub import hub_answers
 
 _REPOSITORY = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
-_CONFIG, _ADAPTER = "config.json", "adapter_config.json"
+_CONFIG = "config.json"
+ADAPTER = "adapter_config.json"
+"""The file that describes adapters in their directory."""
+
 _WHAT_WORKS = "use `tiny`, a directory with a model, or a model of the hub (owner/name)"
 
 
@@ -61,8 +64,8 @@ def find_model(name: str) -> ModelPlace:
     """Finds out where a model is; `InputError` if it is nowhere."""
     path = Path(name).expanduser()
     if path.is_dir():
-        if not (path / _CONFIG).is_file() and not (path / _ADAPTER).is_file():
-            raise InputError(f"does not contain a model: it has neither {_CONFIG} nor {_ADAPTER}", path=name)
+        if not (path / _CONFIG).is_file() and not (path / ADAPTER).is_file():
+            raise InputError(f"does not contain a model: it has neither {_CONFIG} nor {ADAPTER}", path=name)
         # An adapter names its base, which may be on the hub.
         return ModelPlace(str(path), is_directory=True, is_offline=(path / _CONFIG).is_file() or not _hub_answers())
     if path.exists():

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sandrl.config.words import NO_SYSTEM_PROMPT, Extraction
+from sandrl.config.words import NO_SYSTEM_PROMPT, OWN_TEMPLATE, PLAIN_TEMPLATE, Extraction
 from sandrl.errors import InputError, UsageError
+from sandrl.files import read_regular
 from sandrl.jsonl import BadRow, read_rows
 from sandrl.problems.loading import Reading, load_problems
 from sandrl.problems.problem import Problem
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     _Configuration: TypeAlias = EpisodesConfig | EvalConfig | GrpoConfig
 
+_MOST_TEMPLATE_BYTES = 1 << 20
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}|\{(\w+)\}")
 _ANSWERS = ("completion", "answer", "response", "output")
 _CHECKS = frozenset({"tests", "cases", "test", "test_list", "check"})
@@ -56,6 +58,7 @@ class Prompting:
         system_prompt: The system message; None for that of the command, empty for none.
         template: The text around a problem, with placeholders; None for the problem alone.
         examples: Examples with different prompts, one more than that if there are as many.
+        chat_template: The text of the file of a chat template; None if none is named.
     """
 
     show_tests: int = SHOWN_TESTS
@@ -63,13 +66,15 @@ class Prompting:
     template: str | None = None
     count: int = 0
     examples: tuple[Example, ...] = ()
+    chat_template: str | None = None
 
     @classmethod
     def of(cls, config: _Configuration, problems: Mapping[str, Problem], reading: Reading | None = None) -> Prompting:
         """How a command's configuration asks; examples are from `problems` unless it names others."""
         system = "" if config.system_prompt == NO_SYSTEM_PROMPT else _plain(config.system_prompt)
         examples = tuple(_chosen(config, problems, reading or {})) if config.few_shot else ()
-        return cls(config.show_tests, system, _plain(config.prompt_template), config.few_shot, examples)
+        chat = _template(config.chat_template)
+        return cls(config.show_tests, system, _plain(config.prompt_template), config.few_shot, examples, chat)
 
     def messages(
         self, problem: Problem, *, instruction: str = ANSWER_INSTRUCTION, extraction: Extraction | None = None
@@ -94,7 +99,8 @@ class Prompting:
 
     def content(self) -> list[Any]:
         """What of it stands in files that may change: what a digest is made of."""
-        return [[each.prompt, each.answer, each.problem and each.problem.reference] for each in self.examples]
+        examples = [[each.prompt, each.answer, each.problem and each.problem.reference] for each in self.examples]
+        return examples + ([] if self.chat_template is None else [self.chat_template])
 
     def _filled(self, template: str, problem: Problem) -> str:
         values = _values(problem, self.show_tests)
@@ -118,6 +124,18 @@ def _values(problem: Problem, show_tests: int) -> dict[str, str]:
         "starter_code": problem.starter_code.strip("\n"),
         "language": problem.language,
     }
+
+
+def _template(name: str | None) -> str | None:
+    if name is None or name in (OWN_TEMPLATE, PLAIN_TEMPLATE):
+        return None
+    try:
+        return read_regular(name, _MOST_TEMPLATE_BYTES).decode()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "is not text in UTF-8"
+        hint = f"`chat_template` is {OWN_TEMPLATE}, {PLAIN_TEMPLATE}, or a file with a Jinja template"
+        message = f"the chat template cannot be read: {reason}"
+        raise InputError(message, path=name, hint=hint, fields=("chat_template",)) from error
 
 
 # A text of a configuration, in which two `@` at the beginning stand for one.

@@ -75,7 +75,7 @@ REWARD_METRICS = (
     Metric(
         "reward/zero_variance_groups",
         Unit.COUNT,
-        "of these, groups whose rewards, components included, are all equal: no gradient",
+        "of these, groups whose rewards, components included, are all equal: these rewards train nothing",
     ),
     Metric("pass_rate", Unit.SHARE, "passed completions divided by scored completions"),
     Metric("pass@{k}", Unit.SHARE, "unbiased estimate of pass@k over problems with at least k scored completions"),

@@ -22,6 +22,7 @@ STUCK_SPREAD = 10
 UNSCORABLE_SHARE = 0.05
 FLAT_SHARE = 0.75
 FEWEST_GROUPS = 10
+MOVED_STEPS = 5
 RISE = 0.1
 FEWEST_STEPS = 10
 TRUNCATED_SHARE = 0.2
@@ -118,8 +119,20 @@ def zero_variance_groups(courses: Courses) -> Finding | None:
         return None
     reward = _mean(courses.recent("reward/mean"))
     around = "" if reward is None else f" (mean reward {reward:.2f})"
-    message = f"in {flat / groups:.0%} of the groups all rewards are equal{around}, which gives no gradient"
+    message = f"in {flat / groups:.0%} of the groups all rewards are equal{around}, so these rewards train nothing"
     return Finding(message, names, flat / groups, FLAT_SHARE, _span(points))
+
+
+def moved_without_rewards(courses: Courses) -> Finding | None:
+    """Steps whose rewards are all equal within their groups change the policy by other terms of the loss."""
+    names = ("grad_norm", "reward/zero_variance_groups", "reward/groups")
+    groups, flat = dict(courses.recent(names[2])), dict(courses.recent(names[1]))
+    points = courses.recent(names[0])
+    moved = [step for step, norm in points if norm > 0 and groups.get(step) and flat.get(step) == groups[step]]
+    if len(moved) < MOVED_STEPS:
+        return None
+    message = f"{len(moved)} steps without different rewards in a group have changed the policy"
+    return Finding(message, names, len(moved), MOVED_STEPS, _span(points))
 
 
 def truncated_completions(courses: Courses) -> Finding | None:

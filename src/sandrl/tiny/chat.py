@@ -11,6 +11,9 @@ from typing import Any
 
 START, END, PADDING = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
 
+SPECIAL_TOKENS = {"eos_token": END, "pad_token": PADDING}
+"""What the tokenizer gives to a chat template."""
+
 CHAT_TEMPLATE = """\
 {%- macro text_of(content) -%}
     {%- if content is string -%}

@@ -16,8 +16,8 @@ from sandrl.errors import InputError, TrainingError, UsageError
 from sandrl.events import Emit, ModelSettingsFound, TrainingStarted, Warned, ignore
 from sandrl.judge.judge import Judge
 from sandrl.models import libraries
-from sandrl.models.generation import chosen_settings, sampling_facts, settings_of
-from sandrl.models.places import ModelPlace
+from sandrl.models.generation import chosen_settings, sampling_facts
+from sandrl.models.places import ModelPlace, find_model
 from sandrl.problems.loading import reading_of
 from sandrl.problems.mixture import sources_of
 from sandrl.problems.prompting import Prompting
@@ -39,7 +39,6 @@ from sandrl.trainers.checkpoints import Checkpoint, checkpoint_directory, last_c
 from sandrl.trainers.episodes import Environment, TaskEpisodes, environment_factory
 from sandrl.trainers.evaluation import Evaluator
 from sandrl.trainers.interrupts import TrainingInterrupt
-from sandrl.trainers.loaders import base_of, find_policy
 from sandrl.trainers.plan import Context, GrpoRequest
 from sandrl.trainers.recording import Recorder
 from sandrl.trainers.rewarding import TrainingReward
@@ -117,8 +116,13 @@ def run_grpo(
         if sets.quality is not None:
             sets.quality.tell(next(iter(sources_of(config.problems))), told)
         place = _policy(context)
-        own = settings_of(base_of(place))
-        context = replace(context, own_settings=own)
+        context = context.described(place)
+        assert context.description is not None, "it was just described"
+        if (remark := context.description.remark(config.chat_template)) is not None:
+            told(Warned(remark))
+        config = config.model_copy(update={"chat_template": context.description.template.name})
+        context = replace(context, config=config)
+        own = context.own_settings
         if own:
             told(ModelSettingsFound(config.model, own, are_used=False))
         setup = Setup(
@@ -151,7 +155,7 @@ def run_grpo(
 def _policy(context: Context) -> ModelPlace:
     config = context.config
     if not config.is_tiny:
-        return find_policy(config.model)
+        return find_model(config.model)
     # A model this small loses time to more threads, and the sandboxes want the other processors.
     libraries.load("torch").set_num_threads(1)
     path = tiny_policy(context.settings.cache_dir, seed=config.seed, emit=context.emit)
@@ -217,7 +221,8 @@ class TrlEngine:
                 raise
             message = f"step {recorder.steps_done} cannot be sampled: the policy's probabilities are not finite"
             raise recorder.collapsed(message) from error
-        recorder.check_that_something_was_trained()
+        if recorder.steps_done == config.steps:
+            recorder.check_that_rewards_trained()
 
     def stop(self, training: Training) -> Stop:
         context, checkpoint = self._context, None if self._recorder is None else self._recorder.checkpoint

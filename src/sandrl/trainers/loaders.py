@@ -11,60 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, Field, JsonValue, ValidationError
+from pydantic import JsonValue
 
 from sandrl import extras
 from sandrl.config.grpo import GrpoConfig
-from sandrl.errors import InputError, UsageError
+from sandrl.config.words import OWN_TEMPLATE
+from sandrl.errors import UsageError
 from sandrl.events import Emit, ignore
 from sandrl.models import libraries
-from sandrl.models.places import ModelPlace, find_model
+from sandrl.models.adapters import Adapters, find_adapters
+from sandrl.models.description import ModelDescription
 from sandrl.settings import Settings
 from sandrl.trainers.config import REAL_MODEL
 
-_FILE = "adapter_config.json"
 LORA_MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """All seven projections of a layer (arXiv:2106.09685 trains two; the others help, and cost little)."""
-
-
-class _Saved(BaseModel):
-    # What peft writes beside the weights of adapters, as far as it matters here.
-    peft_type: str
-    base: str = Field(alias="base_model_name_or_path", min_length=1)
-    rank: int = Field(alias="r", default=0)
-
-
-@dataclass(frozen=True, slots=True)
-class Adapters:
-    """Trained adapters in a directory, and the model they belong to, as they name it."""
-
-    path: Path
-    base: str
-    rank: int
-
-
-def find_adapters(model: str) -> Adapters | None:
-    """The adapters in a directory; None if the model is something else.
-
-    Raises:
-        InputError: If they are of another kind, or their description cannot be read.
-    """
-    path = Path(model).expanduser()
-    described = path / _FILE
-    if not described.is_file():
-        return None
-    try:
-        saved = _Saved.model_validate_json(described.read_bytes())
-    except (OSError, ValidationError) as error:
-        raise InputError("is not a valid adapter configuration of peft", path=described) from error
-    if saved.peft_type != "LORA":
-        raise InputError(
-            f"describes adapters of type {saved.peft_type}; sandrl trains only LORA adapters", path=described
-        )
-    return Adapters(path, saved.base, saved.rank)
 
 
 def with_adapters(config: GrpoConfig, given: Collection[str]) -> GrpoConfig:
@@ -87,28 +50,21 @@ def with_adapters(config: GrpoConfig, given: Collection[str]) -> GrpoConfig:
     return config.model_copy(update=known)
 
 
-def find_policy(model: str) -> ModelPlace:
-    """Finds out where a policy is loaded from; of adapters, where their base is, too.
+def check_lora(description: ModelDescription) -> None:
+    """Makes sure that a model has layers for adapters, without its weights.
 
     Raises:
-        InputError: If one of them is nowhere.
+        UsageError: If it has none.
     """
-    place, adapters = find_model(model), find_adapters(model)
-    if adapters is not None:
-        try:
-            find_model(adapters.base)
-        except InputError as error:
-            hint = f"put the base model there, or correct base_model_name_or_path in {adapters.path / _FILE}"
-            raise InputError(
-                f"contains adapters whose base model is missing: {error.message}", path=model, hint=hint
-            ) from error
-    return place
-
-
-def base_of(place: ModelPlace) -> ModelPlace:
-    """Where the base of adapters is loaded from; of any other model, the model itself."""
-    adapters = find_adapters(place.name)
-    return place if adapters is None else find_model(adapters.base)
+    with libraries.kept_quiet(), libraries.load("torch").device("meta"):
+        model = libraries.load("transformers").AutoModelForCausalLM.from_config(description.config)
+    layers = {name.rpartition(".")[2] for name, _ in model.named_modules()}
+    if not layers.intersection(LORA_MODULES):
+        raise UsageError(
+            f"lora: {description.name} has no layers for adapters ({', '.join(LORA_MODULES)})",
+            hint="train all weights: leave `lora` out, or give `no-lora`",
+            fields=("lora",),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +109,23 @@ class Loader:
     def prepare(self, settings: Settings, *, emit: Emit = ignore) -> None:
         """Does what must be done before TRL, transformers or peft are imported."""
 
-    def policy(self, model: str, config: GrpoConfig) -> LoadedPolicy:
-        """Loads what is trained: a model id of the hub, or the directory of a model or of adapters."""
-        found = find_adapters(model)
-        if found is not None:
-            return LoadedPolicy(_load_adapters(found, config))
+    def policy(self, description: ModelDescription, config: GrpoConfig) -> LoadedPolicy:
+        """Loads what is trained: a model, or adapters further."""
+        # The trainer would load the tokenizer of the base, and no template that is not the model's own.
+        is_own = description.template.name == OWN_TEMPLATE and description.adapters is None
+        tokenizer = None if is_own else description.tokenizer
+        if description.adapters is not None:
+            return LoadedPolicy(_load_adapters(description.adapters, config), tokenizer)
+        model = description.place.name
         if not config.lora:
-            return LoadedPolicy(model)
+            return LoadedPolicy(model, tokenizer)
         adapters = libraries.load("peft").LoraConfig(
             r=config.lora_rank,
             lora_alpha=2 * config.lora_rank,
             target_modules=list(LORA_MODULES),
             task_type="CAUSAL_LM",
         )
-        return LoadedPolicy(model, peft_config=adapters)
+        return LoadedPolicy(model, tokenizer, adapters)
 
     def optimizations(self, trainer: Any) -> tuple[str, ...]:
         return ()

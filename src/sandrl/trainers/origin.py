@@ -25,8 +25,10 @@ from sandrl.trainers.checkpoints import checkpoint_directory, last_checkpoint, r
 COMMANDS = ("grpo", "unsloth")
 """The commands whose runs keep such checkpoints."""
 
-OF_ONE_RUN = frozenset({"model", "init_from", "run_name", "runs_dir", "output_dir", "tags", "budget", "notify"})
-"""What a run does not take over from the run that its weights are from."""
+OF_ONE_RUN = frozenset(
+    {"model", "init_from", "run_name", "runs_dir", "output_dir", "tags", "budget", "notify", "chat_template"}
+)
+"""What a run does not take over from the run that its weights are from; a checkpoint has its own chat template."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,34 +5,44 @@ The parts of a training share its `Context`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Self
 
 from pydantic import JsonValue
 
 from sandrl.config.grpo import GrpoConfig
-from sandrl.config.words import TINY
+from sandrl.config.words import OWN_TEMPLATE, TINY
 from sandrl.errors import MissingExtraError, ServiceError, UsageError
-from sandrl.events import Emit
+from sandrl.events import Emit, ignore
 from sandrl.models import libraries
+from sandrl.models.description import ModelDescription, check_template_alone, describe
+from sandrl.models.places import ModelPlace, find_model
+from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, TASK_INSTRUCTION, Problem
+from sandrl.problems.loading import reading_of
 from sandrl.problems.profile import Profile
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.quality import QualityFilter
 from sandrl.problems.schedule import Schedule, has_own_order, schedule_of
 from sandrl.problems.splits import Splits
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
+from sandrl.rollouts.calls import tool_schemas
 from sandrl.rollouts.episodes import has_tasks
+from sandrl.rollouts.task_tools import TASK_TOOLS
+from sandrl.rollouts.tools import TOOLS
 from sandrl.runs.config import Origin
 from sandrl.runs.processes import Processes
 from sandrl.scoring.options import ScoreOptions
 from sandrl.settings import Settings
+from sandrl.tiny import find_tiny_policy
+from sandrl.tiny.chat import SPECIAL_TOKENS
 from sandrl.trainers.arguments import checked_fields, most_calls, trl_arguments
 from sandrl.trainers.batches import fitted
 from sandrl.trainers.checkpoints import checkpoint_directory, last_checkpoint
 from sandrl.trainers.config import MAY_CHANGE, resolve, resumed, splits_of
 from sandrl.trainers.interrupts import TrainingInterrupt
-from sandrl.trainers.loaders import TRL, Loader, find_policy, with_adapters
+from sandrl.trainers.loaders import TRL, Loader, check_lora, with_adapters
 from sandrl.trainers.origin import initial_weights
 
 
@@ -67,7 +77,7 @@ class Context:
     """What all parts of a training with TRL share.
 
     Attributes:
-        own_settings: The policy's own generation settings, which are not applied.
+        description: The policy; None before it was looked at.
     """
 
     config: GrpoConfig
@@ -78,7 +88,12 @@ class Context:
     emit: Emit
     loader: Loader = TRL
     prompting: Prompting = field(default_factory=Prompting)
-    own_settings: Mapping[str, JsonValue] = field(default_factory=dict)
+    description: ModelDescription | None = None
+
+    @property
+    def own_settings(self) -> Mapping[str, JsonValue]:
+        """The policy's own generation settings, which are not applied."""
+        return {} if self.description is None else self.description.own_settings
 
     @property
     def plays_tasks(self) -> bool:
@@ -97,6 +112,56 @@ class Context:
     def most_calls(self) -> int:
         return most_calls(self.config, self.sets)
 
+    def question(self, problem: Problem) -> list[dict[str, str]]:
+        """The conversation that the policy is to continue."""
+        instruction = ANSWER_INSTRUCTION
+        if self.config.rollout == "tools":
+            instruction = TASK_INSTRUCTION if self.plays_tasks else SUBMIT_INSTRUCTION
+        return self.prompting.messages(problem, instruction=instruction, extraction=self.config.extract)
+
+    @property
+    def _questions(self) -> Iterator[tuple[str, list[dict[str, str]]]]:
+        return ((problem.task_id, self.question(problem)) for problem in self.sets.all.values())
+
+    @property
+    def _variables(self) -> dict[str, Any]:
+        return libraries.keywords(self.config.trl_fields, "chat_template_kwargs")
+
+    @property
+    def _tools(self) -> tuple[dict[str, Any], ...]:
+        if self.config.rollout != "tools":
+            return ()
+        return tool_schemas(TASK_TOOLS if self.plays_tasks else TOOLS[self.config.tools])
+
+    def check_template(self) -> None:
+        """Makes sure that the tiny policy, which is yet to be made, can be asked with the template of a file.
+
+        Raises:
+            InputError: If not.
+        """
+        variables = {**SPECIAL_TOKENS, **self._variables}
+        name, text = self.config.chat_template, self.prompting.chat_template
+        check_template_alone(name, text, self._questions, variables=variables, tools=self._tools)
+
+    def described(self, place: ModelPlace) -> Self:
+        """The same with a description of the policy at a place, once it is known that it can be asked and trained.
+
+        Raises:
+            UsageError: If not.
+        """
+        config = self.config
+        description = describe(
+            place,
+            name=config.model,
+            chat_template=config.chat_template,
+            template_text=self.prompting.chat_template,
+            has_tools=config.rollout == "tools",
+        )
+        description.check(self._questions, max_tokens=config.max_tokens, variables=self._variables, tools=self._tools)
+        if config.lora:
+            check_lora(description)
+        return replace(self, description=description)
+
 
 @dataclass(frozen=True, slots=True)
 class GrpoPlan:
@@ -106,6 +171,7 @@ class GrpoPlan:
         completions_per_pass: Completions in one forward and backward pass of a process.
         origin: The checkpoint of another run that it would begin with.
         estimate: What it would take in sandboxes.
+        template: The chat template of the policy, in the words of `chat_template`.
     """
 
     config: GrpoConfig
@@ -116,6 +182,7 @@ class GrpoPlan:
     first_step: int
     estimate: SandboxEstimate
     origin: Origin | None = None
+    template: str = OWN_TEMPLATE
 
 
 def make_plan(
@@ -170,11 +237,17 @@ def check_plan(request: GrpoRequest, settings: Settings) -> GrpoPlan:
     """
     config = request.config
     sets = request.splits(settings)
-    if not config.is_tiny:
-        find_policy(config.model)
     request.loader.prepare(settings)
     with libraries.kept_quiet():
         arguments = trl_arguments(config, sets, world_size=settings.world_size)
+    prompting = Prompting.of(config, sets.train, reading_of(config))
+    context = Context(config, settings, sets, Processes(), TrainingInterrupt(), ignore, request.loader, prompting)
+    place = _place(config, settings)
+    template = config.chat_template or OWN_TEMPLATE
+    if place is None:
+        context.check_template()
+    elif (described := context.described(place).description) is not None:
+        template = described.template.name
     begin = None if request.resume is None else last_checkpoint(checkpoint_directory(config, request.resume))
     first_step = 0 if begin is None else begin.step
     return GrpoPlan(
@@ -186,7 +259,16 @@ def check_plan(request: GrpoRequest, settings: Settings) -> GrpoPlan:
         first_step=first_step,
         estimate=_estimate(request, sets, settings, first_step=first_step),
         origin=request.origin,
+        template=template,
     )
+
+
+def _place(config: GrpoConfig, settings: Settings) -> ModelPlace | None:
+    # Where the policy is; None for the tiny policy that is yet to be made.
+    if not config.is_tiny:
+        return find_model(config.model)
+    path = find_tiny_policy(settings.cache_dir, seed=config.seed)
+    return None if path is None else ModelPlace(str(path), is_directory=True, is_offline=True)
 
 
 def _estimate(request: GrpoRequest, sets: Splits, settings: Settings, *, first_step: int) -> SandboxEstimate:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import TrainingError
 from sandrl.events import CheckpointSaved, EvaluationFinished, EvaluationStarted, StepFinished
 from sandrl.problems.schedule import Schedule
@@ -59,8 +60,8 @@ class Recorder:
             row.step: row for row in RunReader(self._run).evaluations().rows if row.step <= self.steps_done
         }
         self._checkpoints = checkpoints
-        self._steps_here = 0
-        self._steps_with_gradient = 0
+        earlier = [row for row in RunReader(self._run).metrics().rows if row.step < self.steps_done]
+        self._flat_steps = sum(_is_flat(row.metrics) for row in earlier)
 
     def record_step(self, done: int, logs: Mapping[str, float | None]) -> None:
         """The trainer logs a step, after which the policy has had so many.
@@ -88,27 +89,26 @@ class Recorder:
         if step in self.evaluations:
             metrics |= self.evaluations[step].metrics
         wrong = training.record_step(step, StepFinished(step, self._config.steps, metrics))
-        self._steps_here += 1
-        # Without completions it was a further pass over those of an earlier step.
-        self._steps_with_gradient += (
-            not counted.completions or metrics["reward/zero_variance_groups"] != metrics["reward/groups"]
-        )
+        self._flat_steps += _is_flat(metrics)
         if wrong is not None:
             title = "loss" if wrong == "loss" else "norm of the gradient"
             raise self.collapsed(f"the {title} of step {step} is not a number, so the policy is unusable")
 
-    def check_that_something_was_trained(self) -> None:
+    def check_that_rewards_trained(self) -> None:
         """Makes sure that rewards have moved the policy.
 
         Raises:
-            TrainingError: If they never differed within a group, in none of the steps.
+            TrainingError: If they never differed within a group, in none of the steps of the run.
         """
-        if self._steps_here and not self._steps_with_gradient:
-            raise TrainingError(
-                f"nothing was trained: within each problem, all rewards were equal in all {self._steps_here} steps",
-                hint="easier problems, more `samples` or a higher `temperature` make rewards differ",
-                fields=("samples", "temperature"),
-            )
+        if not self.steps_done or self._flat_steps < self.steps_done:
+            return
+        terms = ", ".join(_further_terms(self._config))
+        what = f"rewards have trained nothing, only {terms} changed the policy" if terms else "nothing was trained"
+        raise TrainingError(
+            f"{what}: within each problem, all rewards were equal in all {self.steps_done} steps",
+            hint="easier problems, more `samples` or a higher `temperature` make rewards differ",
+            fields=("samples", "temperature"),
+        )
 
     def begin_evaluation(self, done: int) -> None:
         self._training.session.log.step = done
@@ -170,6 +170,18 @@ class Recorder:
         message = f"{message}; the last good checkpoint is {self.checkpoint.path}"
         hint = f"start from it: sandrl {self._context.loader.command} --init-from {self._run.name} --learning-rate …"
         return TrainingError(message, hint=hint)
+
+
+def _is_flat(metrics: Mapping[str, float | None]) -> bool:
+    # Without completions it was a further pass over those of an earlier step.
+    is_new = bool(metrics.get("completions"))
+    return is_new and metrics.get("reward/zero_variance_groups") == metrics.get("reward/groups")
+
+
+def _further_terms(config: GrpoConfig) -> list[str]:
+    # What changes a policy also where all rewards of a group are equal.
+    given = {"beta": config.beta, **config.set}
+    return [name for name in ("beta", "entropy_coef", "weight_decay") if given.get(name)]
 
 
 def _held_out(sampled: Sequence[FinishedCompletion], greedy: Sequence[FinishedCompletion] | None) -> Values:

@@ -16,7 +16,7 @@ from sandrl.errors import ServiceError, UsageError
 from sandrl.models import libraries
 from sandrl.models.generation import chosen_settings, keep_neutral
 from sandrl.models.places import ModelPlace
-from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, TASK_INSTRUCTION, Problem
+from sandrl.problems import Problem
 from sandrl.problems.schedule import Schedule
 from sandrl.sandboxes import Level
 from sandrl.trainers.episodes import Environment, episode_trainer
@@ -52,6 +52,7 @@ def make_trainer(
         UsageError: If TRL refuses the configuration.
     """
     config, sets = context.config, context.sets
+    assert context.description is not None, "a policy is described before it is loaded"
     trl, transformers = libraries.load("trl"), libraries.load("transformers")
     evaluation = None
     if sets.evaluation:
@@ -61,7 +62,7 @@ def make_trainer(
     groups = Groups(schedule, {row["task_id"]: row for row in rows}, context.processes, config.dynamic_sampling)
     try:
         with place.kept_offline():
-            policy = context.loader.policy(place.name, config)
+            policy = context.loader.policy(context.description, config)
             kind = early_trainer(resumable_trainer(trl.GRPOTrainer), reward, rows, config.overlap)
             kind = late_trainer(grouping_trainer(kind, groups), reward, schedule, config.overlap)
             trainer = (kind if make_environment is None else episode_trainer(kind))(
@@ -98,13 +99,9 @@ def _ends(trainer: Any) -> frozenset[int]:
 
 
 def _rows(problems: Mapping[str, Problem], context: Context, *, is_evaluation: bool = False) -> list[dict[str, Any]]:
-    config = context.config
-    instruction = ANSWER_INSTRUCTION
-    if config.rollout == "tools":
-        instruction = TASK_INSTRUCTION if context.plays_tasks else SUBMIT_INSTRUCTION
     return [
         {
-            "prompt": context.prompting.messages(problem, instruction=instruction, extraction=config.extract),
+            "prompt": context.question(problem),
             "task_id": problem.task_id,
             EVALUATION_COLUMN: is_evaluation,
             GREEDY_COLUMN: False,

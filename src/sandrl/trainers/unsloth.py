@@ -18,12 +18,14 @@ from pydantic import JsonValue
 
 from sandrl import extras
 from sandrl.config.grpo import GrpoConfig
+from sandrl.config.words import OWN_TEMPLATE
 from sandrl.errors import HardwareError, MissingExtraError, UsageError
 from sandrl.events import Emit, Warned, ignore
 from sandrl.installation import install_command, package_command
 from sandrl.models import libraries
+from sandrl.models.description import ModelDescription
 from sandrl.settings import Settings
-from sandrl.trainers.loaders import LORA_MODULES, LoadedPolicy, Loader, find_adapters
+from sandrl.trainers.loaders import LORA_MODULES, LoadedPolicy, Loader
 
 _CHECKPOINTING = "unsloth"
 _PROMPT_TOKENS = 1536
@@ -69,11 +71,12 @@ class UnslothLoader(Loader):
         if not on_gpu:
             emit(Warned("no GPU: training on Unsloth's CPU backend, in full precision instead of 4 bits"))
 
-    def policy(self, model: str, config: GrpoConfig) -> LoadedPolicy:
+    def policy(self, description: ModelDescription, config: GrpoConfig) -> LoadedPolicy:
         try:
-            return _load(model, config, on_gpu=libraries.has_gpu())
+            return _load(description, config, on_gpu=libraries.has_gpu())
         except RuntimeError as error:
-            raise UsageError(f"Unsloth cannot load {model}: {libraries.first_line(error)}") from error
+            message = f"Unsloth cannot load {description.name}: {libraries.first_line(error)}"
+            raise UsageError(message) from error
 
     def optimizations(self, trainer: Any) -> tuple[str, ...]:
         model = trainer.accelerator.unwrap_model(trainer.model)
@@ -92,12 +95,11 @@ def _silence() -> Iterator[None]:
         yield
 
 
-def _load(model: str, config: GrpoConfig, *, on_gpu: bool) -> LoadedPolicy:
+def _load(description: ModelDescription, config: GrpoConfig, *, on_gpu: bool) -> LoadedPolicy:
     fast = extras.require("unsloth", extra=UNSLOTH.extra).FastLanguageModel
-    adapters = find_adapters(model)
     loaded, tokenizer = fast.from_pretrained(
-        model_name=model,
-        max_seq_length=_longest(model if adapters is None else adapters.base, config),
+        model_name=description.place.name,
+        max_seq_length=_longest(description, config),
         # Unsloth would choose 16 bits on some processors; on a GPU it knows best.
         dtype=None if on_gpu else libraries.load("torch").float32,
         load_in_4bit=on_gpu and config.lora,
@@ -108,7 +110,7 @@ def _load(model: str, config: GrpoConfig, *, on_gpu: bool) -> LoadedPolicy:
         use_gradient_checkpointing=_CHECKPOINTING,
     )
     # Unsloth loads the adapters of a checkpoint with their base, ready to be trained.
-    if config.lora and adapters is None:
+    if config.lora and description.adapters is None:
         loaded = fast.get_peft_model(
             loaded,
             r=config.lora_rank,
@@ -119,6 +121,8 @@ def _load(model: str, config: GrpoConfig, *, on_gpu: bool) -> LoadedPolicy:
             use_gradient_checkpointing=_CHECKPOINTING,
             random_state=config.seed,
         )
+    if description.template.name != OWN_TEMPLATE:
+        tokenizer.chat_template = description.template.text
     return LoadedPolicy(loaded, tokenizer)
 
 
@@ -128,15 +132,10 @@ def _engine_memory(config: GrpoConfig) -> dict[str, Any]:
     return {} if share is None else {"gpu_memory_utilization": share}
 
 
-def _longest(model: str, config: GrpoConfig) -> int:
+def _longest(description: ModelDescription, config: GrpoConfig) -> int:
     # No more tokens than the model has positions for, or Unsloth would stretch these.
     wanted = _PROMPT_TOKENS + config.max_tokens
-    try:
-        own = libraries.load("transformers").AutoConfig.from_pretrained(model)
-    except (OSError, ValueError):
-        # A model that is not there is reported when it is loaded.
-        return wanted
-    return min(wanted, getattr(own, "max_position_embeddings", wanted))
+    return wanted if description.positions is None else min(wanted, description.positions)
 
 
 def _of_weights(model: Any) -> list[str]:

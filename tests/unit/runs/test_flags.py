@@ -127,6 +127,9 @@ def test_a_policy_that_a_high_learning_rate_has_destroyed_raises_each_of_its_fla
     ]  # fmt: skip
 
 
+# The only group of each step has equal rewards.
+MOVED: Recorded = {"reward/zero_variance_groups": [1.0] * 6, "reward/groups": [1.0] * 6, "loss": [0.0] * 6}
+
 CASES: tuple[tuple[str, Recorded, int, float, float, tuple[int, int]], ...] = (
     ("runaway_tool_calls", {"aviato/max_execs_per_sandbox": [3, 25]}, 1, 25, 20, (0, 1)),
     ("stuck_loops", {"aviato/max_execs_per_sandbox": [12], "aviato/min_execs_per_sandbox": [1]}, 2, 11, 10, (0, 0)),
@@ -137,6 +140,7 @@ CASES: tuple[tuple[str, Recorded, int, float, float, tuple[int, int]], ...] = (
         {"reward/groups": [8, 8], "reward/zero_variance_groups": [8, 6], "reward/mean": [1, 0.9]},
         2, 0.875, 0.75, (0, 1),
     ),
+    ("moved_without_rewards", {"grad_norm": [0.02] * 6, **MOVED}, 3, 6, 5, (0, 5)),
     ("truncated_completions", {"completions/clipped_ratio": [0.5, 0.4, 0.6], "loss": [0.1]}, 1, 0.5, 0.2, (0, 2)),
     ("truncated_completions", {"completions/clipped_ratio": [0.03]}, 1, 0.03, 0.02, (0, 0)),
     ("entropy_collapse", {"entropy": SHRUNK["entropy"]}, 1, 0.0215, 0.0241, (30, 39)),
@@ -198,6 +202,11 @@ def test_trouble_that_is_over_raises_no_flag() -> None:
     assert names({"unscorable_share": [1.0] * 5 + [0.0] * 10}) == []
     assert names({"completions/clipped_ratio": [1.0] * 5 + [0.0] * 10}) == []
     assert names({"kl": [*DRIFTED_KL, *[0.1] * 10]}) == []
+
+
+@pytest.mark.parametrize("norms", [[0.0] * 6, [0.02] * 4 + [0.0] * 2])
+def test_steps_with_equal_rewards_that_move_nothing_raise_no_flag(norms: list[float | None]) -> None:
+    assert names({**MOVED, "grad_norm": norms}) == []
 
 
 def test_a_metric_that_is_measured_no_more_is_over_too() -> None:

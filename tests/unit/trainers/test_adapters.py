@@ -7,8 +7,9 @@ import pytest
 from pydantic import JsonValue
 
 from sandrl.errors import InputError, UsageError
+from sandrl.models.adapters import Adapters, find_adapters
 from sandrl.trainers.config import resolve
-from sandrl.trainers.loaders import Adapters, find_adapters, with_adapters
+from sandrl.trainers.loaders import with_adapters
 
 
 @pytest.fixture

@@ -19,6 +19,10 @@ from sandrl.errors import HardwareError, MissingExtraError, UsageError
 from sandrl.events import Event, Warned
 from sandrl.installation import install_command, package_command
 from sandrl.models import libraries
+from sandrl.models.adapters import find_adapters
+from sandrl.models.description import ModelDescription
+from sandrl.models.places import ModelPlace
+from sandrl.models.templates import ChatTemplate
 from sandrl.settings import Settings, load_settings
 from sandrl.trainers.config import resolve
 from sandrl.trainers.loaders import TRL
@@ -46,18 +50,15 @@ class FastLanguageModel:
         return "model with adapters"
 
 
-def auto_config(model: str) -> SimpleNamespace:
-    if model == "only/adapters":
-        raise OSError("no config.json")
-    return SimpleNamespace(max_position_embeddings=1024 if model == "small/model" else 32768)
+def described(model: str, positions: int = 32768) -> ModelDescription:
+    place, template = ModelPlace(model, is_directory=False, is_offline=True), ChatTemplate("own", "", "")
+    return ModelDescription(model, place, find_adapters(model), None, None, template, True, {}, positions, None, ())
 
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libraries, "has_gpu", lambda: True)
     monkeypatch.setitem(sys.modules, "unsloth", SimpleNamespace(FastLanguageModel=FastLanguageModel))
-    transformers = SimpleNamespace(AutoConfig=SimpleNamespace(from_pretrained=auto_config))
-    monkeypatch.setitem(sys.modules, "transformers", transformers)
 
 
 def config_of(model: str, **given: Any) -> GrpoConfig:
@@ -66,7 +67,7 @@ def config_of(model: str, **given: Any) -> GrpoConfig:
 
 @pytest.mark.usefixtures("gpu")
 def test_on_a_gpu_a_policy_is_loaded_in_4_bits_with_adapters_in_all_seven_projections() -> None:
-    policy = UNSLOTH.policy("org/model", config_of("org/model", seed=7))
+    policy = UNSLOTH.policy(described("org/model"), config_of("org/model", seed=7))
     assert (policy.model, policy.tokenizer, policy.peft_config) == ("model with adapters", "tokenizer", None)
     assert FastLanguageModel.asked == {
         "model_name": "org/model",
@@ -102,12 +103,11 @@ def test_on_a_gpu_a_policy_is_loaded_in_4_bits_with_adapters_in_all_seven_projec
         ({"max_tokens": 4096}, {"max_seq_length": 1536 + 4096}),
         # Never longer than the model: Unsloth would stretch its positions.
         ({"model": "small/model"}, {"max_seq_length": 1024}),
-        ({"model": "only/adapters"}, {"max_seq_length": 2048}),
     ],
 )
 def test_options_reach_unsloth(given: dict[str, Any], asked: dict[str, Any]) -> None:
     config = config_of(**{"model": "org/model", **given})
-    UNSLOTH.policy(config.model, config)
+    UNSLOTH.policy(described(config.model, 1024 if config.model == "small/model" else 32768), config)
     assert {name: FastLanguageModel.asked[name] for name in asked} == asked
     assert (FastLanguageModel.adapters is None) is (given.get("lora") is False)
 
@@ -116,7 +116,7 @@ def test_options_reach_unsloth(given: dict[str, Any], asked: dict[str, Any]) -> 
 def test_the_adapters_of_a_checkpoint_are_loaded_as_they_are(tmp_path: Path) -> None:
     content = {"peft_type": "LORA", "base_model_name_or_path": "small/model", "r": 4}
     (tmp_path / "adapter_config.json").write_text(json.dumps(content), encoding="utf-8")
-    policy = UNSLOTH.policy(str(tmp_path), config_of(str(tmp_path), lora_rank=4))
+    policy = UNSLOTH.policy(described(str(tmp_path), 1024), config_of(str(tmp_path), lora_rank=4))
     assert (policy.model, FastLanguageModel.adapters) == ("model", None)
     asked = {name: FastLanguageModel.asked[name] for name in ("model_name", "max_seq_length", "max_lora_rank")}
     assert asked == {"model_name": str(tmp_path), "max_seq_length": 1024, "max_lora_rank": 4}
@@ -129,7 +129,7 @@ def test_what_unsloth_refuses_is_one_line(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(FastLanguageModel, "from_pretrained", refuse)
     with pytest.raises(UsageError, match=r"^Unsloth cannot load org/model: Unsloth: `org/model` is not supported!$"):
-        UNSLOTH.policy("org/model", config_of("org/model"))
+        UNSLOTH.policy(described("org/model"), config_of("org/model"))
 
 
 @pytest.fixture

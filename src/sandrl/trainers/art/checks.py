@@ -15,12 +15,16 @@ from typing import Any
 
 from sandrl.bounds import LARGEST_WEIGHT
 from sandrl.config.art import ArtBackendKind, ArtPolicy, ArtTrainConfig
+from sandrl.config.words import OWN_TEMPLATE
 from sandrl.errors import AuthenticationError, InputError, UsageError
 from sandrl.events import Emit, Warned, ignore
 from sandrl.models import Sampling
 from sandrl.models.client import OPENAI_BASE_URL, ModelEndpoint
+from sandrl.models.description import describe
 from sandrl.models.endpoint import EndpointModel
+from sandrl.models.in_process import template_variables
 from sandrl.models.libraries import check_gpu
+from sandrl.models.places import find_model
 from sandrl.problems import Problem, load_problems
 from sandrl.problems.loading import reading_of
 from sandrl.problems.mixture import sources_of
@@ -40,6 +44,7 @@ from sandrl.trainers.art import libraries, serverless
 from sandrl.trainers.art.groups import Group, groups_of_rows
 from sandrl.trainers.art.service import TINY_RENDERER, check_base_model, check_renderer, check_tinker, tinker_address
 from sandrl.trainers.batches import no_further_problems
+from sandrl.trainers.loaders import check_lora
 from sandrl.trainers.tinker.embedded import embedded_model
 from sandrl.trainers.tinker.options import EXTRA
 
@@ -72,6 +77,7 @@ class CheckResult:
         teacher: Where a teacher is asked; None without one.
         model: What the backend calls the model: of the tiny policy, its directory.
         notes: Lines for the user.
+        chat_template: The template of the model, where it is not its own; None for its own, and with a renderer.
         quality: What has left out problems; None if nothing has.
         parts: The problems' names by source, with the weights of a mixture.
         profile: The pass rates by which they are chosen; None without any.
@@ -86,6 +92,7 @@ class CheckResult:
     notes: tuple[str, ...]
     prompting: Prompting
     quality: QualityFilter | None = None
+    chat_template: str | None = None
     parts: tuple[Part, ...] = ()
     profile: Profile | None = None
 
@@ -159,6 +166,7 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit)
         name = check_renderer(config, model, tools) if model else TINY_RENDERER
         config = config.model_copy(update={"renderer": name})
         backend = f"{backend}, renderer {config.renderer}"
+    template = _template(config, prompting, problems, tools) if config.backend is ArtBackendKind.LOCAL else None
     names = ", ".join(tool["name"] for tool in tools)
     notes = (
         f"Backend: {backend}; trains {config.base_model}, {_weights(config)}",
@@ -167,8 +175,41 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit)
         *(f"Note: {note}" for note in training.notes),
     )
     return CheckResult(
-        config, problems, recorded, tools, teacher, model, notes, prompting, quality, training.parts, profile
+        config,
+        problems,
+        recorded,
+        tools,
+        teacher,
+        model,
+        notes,
+        prompting,
+        quality,
+        chat_template=template,
+        parts=training.parts,
+        profile=profile,
     )
+
+
+def _template(
+    config: ArtTrainConfig, prompting: Prompting, problems: Sequence[Problem], tools: Sequence[Mapping[str, Any]]
+) -> str | None:
+    # The chat template that ART is to use, if not the model's own; the model can then be asked and trained.
+    description = describe(
+        find_model(config.base_model),
+        chat_template=config.chat_template,
+        template_text=prompting.chat_template,
+        has_tools=bool(tools),
+    )
+    description.check(
+        ((each.task_id, prompting.messages(each, extraction=config.extract)) for each in problems),
+        max_tokens=config.max_tokens,
+        variables=template_variables(config.extra_body),
+        tools=tools,
+        has_feedback=not tools and config.max_attempts > 1,
+    )
+    if config.lora:
+        check_lora(description)
+    return None if description.template.name == OWN_TEMPLATE else description.template.text
 
 
 def _weights(config: ArtTrainConfig) -> str:

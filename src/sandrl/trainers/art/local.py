@@ -38,15 +38,21 @@ _SCORED_AT_ONCE = 16
 class LocalModel(TrainedModel):
     """A model, named after its run, that is trained on this machine; ART's directory has its checkpoints.
 
+    `chat_template` replaces the model's own.
+
     Raises:
         ServiceError: If it cannot be loaded, or served.
     """
 
     extra = EXTRA
 
-    def __init__(self, config: ArtTrainConfig, *, name: str, path: Path, loop: EventLoop) -> None:
+    def __init__(
+        self, config: ArtTrainConfig, *, name: str, path: Path, loop: EventLoop, chat_template: str | None = None
+    ) -> None:
         super().__init__(config, loop)
         self._tokenizer: Any = None
+        self._chat_template = chat_template
+        template = {} if chat_template is None else {"chat_template": chat_template}
         # Unsloth changes what is imported after it.
         os.environ.setdefault("IMPORT_UNSLOTH", "1")
         art = load("art", extra=EXTRA)
@@ -56,7 +62,7 @@ class LocalModel(TrainedModel):
             **model_names(name),
             project=config.project,
             base_model=config.base_model,
-            _internal_config={"peft_args": {"r": config.lora_rank}},
+            _internal_config={"peft_args": {"r": config.lora_rank}, **template},
         )
         self._backend = local.LocalBackend(in_process=True, path=str(path))
         # Metrics are sandrl's own to report; and vLLM finds its token where nobody else looks.
@@ -84,6 +90,8 @@ class LocalModel(TrainedModel):
         if self._tokenizer is None:
             transformers = load("transformers", extra=EXTRA)
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(self._config.base_model)
+            if self._chat_template is not None:
+                self._tokenizer.chat_template = self._chat_template
         stop = threading.Event()
         scoring = asyncio.to_thread(self._scored, groups, tools, Client(self.endpoint, stop), self.name)
         try:

@@ -227,7 +227,7 @@ class ArtEngine:
             return TinkerModel(config, self._settings, name=name, path=path, model=self._checked.model, loop=loop)
         from sandrl.trainers.art.local import LocalModel
 
-        return LocalModel(config, name=name, path=path, loop=loop)
+        return LocalModel(config, name=name, path=path, loop=loop, chat_template=self._checked.chat_template)
 
     def _make_player(self, training: Training) -> StepPlayer:
         config, session = self._config, training.session

@@ -26,6 +26,7 @@ from sandrl import errors
 from sandrl.config.art import ArtTrainConfig
 from sandrl.errors import InfrastructureError, InterruptedRunError, SandrlError
 from sandrl.events import Emit
+from sandrl.models.description import describe
 from sandrl.models.places import find_model
 from sandrl.sandboxes import Interrupt, Level
 from sandrl.settings import Settings
@@ -64,10 +65,10 @@ def embedded_model(config: ArtTrainConfig, settings: Settings, *, makes: bool, e
     Without `makes`, a tiny policy that is yet to be made has no place: the answer is empty.
 
     Raises:
-        InputError: If there is no such model.
+        InputError: If there is no such model, or it cannot be loaded.
     """
     if not config.is_tiny:
-        return find_model(config.base_model).name
+        return describe(find_model(config.base_model)).place.name
     if makes:
         return str(tiny_policy(settings.cache_dir, seed=config.seed, emit=emit))
     found = find_tiny_policy(settings.cache_dir, seed=config.seed)

@@ -31,6 +31,7 @@ from sandrl.config.words import TINY
 from sandrl.errors import InputError, SandrlError, ServiceError, UsageError
 from sandrl.events import Emit, TinkerServed, ignore
 from sandrl.files import kept_secret
+from sandrl.models.description import describe
 from sandrl.models.libraries import first_line
 from sandrl.models.places import find_model
 from sandrl.sandboxes import Interrupt
@@ -194,7 +195,7 @@ def serve(
         if is_tiny:
             place, is_offline = str(tiny_policy(settings.cache_dir, seed=config.seed or 0, emit=emit)), True
         else:
-            found = find_model(config.model)
+            found = describe(find_model(config.model)).place
             place, is_offline = found.name, found.is_offline
         options = ServiceOptions(
             place,
