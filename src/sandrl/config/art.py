@@ -23,7 +23,9 @@ RUN_NAME = "train-001"
 TEACHER_MODEL = "gpt-5.1-codex-mini"
 BASE_MODEL = "Qwen/Qwen3-8B"
 
-MAY_CHANGE = frozenset({"steps", "concurrency", "max_sandboxes", "budget", "log_level", "report_to", "notify"})
+MAY_CHANGE = frozenset(
+    {"steps", "concurrency", "max_sandboxes", "budget", "log_level", "report_to", "log_completions", "notify"}
+)
 """The fields that may change when a run is resumed."""
 
 _OF_TEACHERS = ("model", "base_url")
@@ -145,7 +147,7 @@ class ArtTrainConfig(EpisodesConfig):
         "aviato-mbpp", "Project name for ART and for W&B.", OUTPUT, metavar="NAME"
     )
     run_name: str = option(RUN_NAME, "Name of the run directory and of the model.", OUTPUT, metavar="NAME")
-    report_to: ReportTraining = ReportTo.AUTO
+    report_to: ReportTraining = (ReportTo.AUTO,)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
