@@ -87,9 +87,9 @@ def assert_is_whole(api: WandbApi, name: str, attempts: dict[int, int]) -> None:
         assert {key: row.get(key) for key in measured} == pytest.approx(measured)
         assert "empty" not in row
         assert row["cwsandbox/executions"] == 3
-        assert ("completions" in row) == (step % 2 == 0)
+        assert ("table/completions" in row) == (step % 2 == 0)
     for step in (step for step in attempts if step % 2 == 0):
-        first, *_, last = run.table(step, "completions")
+        first, *_, last = run.table(step, "table/completions")
         assert first == {
             "task_id": "double", "prompt": "Write double(n).", "reward": 0, "passed": 0, "total": 2, "status": "failed",
             "completion": f"answer 0 of attempt {attempts[step]} [secret]", "reason": "check 2 of 2: wrong",
@@ -107,7 +107,7 @@ def test_a_run_killed_three_times_offline_is_in_wandb_once(tmp_path: Path, api: 
         assert "run: 7 steps in W&B: http" in sync(tmp_path, **online(api))
         [name] = api.runs
         assert_is_whole(api, name, KILLED_THRICE)
-    assert api.runs[name].exit_code == 0
+    assert api.runs[name].exit_code == 1
     assert api.runs[name].display_name == "run"
 
 
@@ -238,13 +238,14 @@ def test_tensorboard_has_each_step_once(tmp_path: Path, is_synced: bool) -> None
 
     events = EventAccumulator(str(tmp_path / "runs" / "run" / "tensorboard"), size_guidance={"tensors": 0})
     events.Reload()
-    tables = {each.step: make_ndarray(each.tensor_proto) for each in events.Tensors("completions")}
+    tables = {each.step: make_ndarray(each.tensor_proto) for each in events.Tensors("table/completions")}
     assert {*tables} == {0, 2, 4, 6, 8}
     assert tables[4].shape == (4, 8)
     assert tables[4][0].tolist()[:3] == [b"task_id", b"prompt", b"completion"]
     assert tables[4][1][2].strip() == b"answer 0 of attempt 3 None"
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_mlflow_has_each_step_once(tmp_path: Path) -> None:
     mlflow = pytest.importorskip("mlflow", reason="needs the extra `mlflow`")
     store = {"MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}"}
@@ -259,7 +260,7 @@ def test_mlflow_has_each_step_once(tmp_path: Path) -> None:
     for name, values in by_metric(tmp_path).items():
         history = client.get_metric_history(run.info.run_id, name.replace("@", "_at_"))
         assert sorted((each.step, each.value) for each in history) == values
-    [file] = tmp_path.glob("mlruns/**/completions-4.json")
+    [file] = tmp_path.glob("mlruns/**/table/completions-4.json")
     table = json.loads(file.read_text())
     assert dict(zip(table["columns"], table["data"][0], strict=True))["status"] == "failed"
 
@@ -276,7 +277,7 @@ import json, trackio
 from trackio.sqlite_storage import SQLiteStorage
 [run] = trackio.Api().runs("sandrl")
 rows = SQLiteStorage.get_logs("sandrl", run.name)
-print(json.dumps([[row["step"], row["loss"], "completions" in row] for row in rows]))
+print(json.dumps([[row["step"], row["loss"], "table/completions" in row] for row in rows]))
 """
     rows = json.loads(python(tmp_path, "-c", program, **store).splitlines()[-1])
     assert [(step, loss) for step, loss, _ in rows] == by_metric(tmp_path)["loss"]
@@ -289,6 +290,17 @@ def test_a_tracker_that_fails_stops_no_other(tmp_path: Path) -> None:
     said = job(tmp_path, "mlflow,tensorboard", 1, 0, 8, MLFLOW_TRACKING_URI="http://127.0.0.1:9")
     assert "MLflow failed, and reporting to it has stopped" in said
     assert len(scalars(tmp_path)["loss"]) == 9
+
+
+def test_a_sync_without_a_key_says_so(sandrl: Run, tmp_path: Path, writer: RunWriter) -> None:
+    pytest.importorskip("wandb", reason="needs the extra `wandb`")
+    with writer:
+        writer.append(MetricsRow(job_id="job-1", step=0, metrics={"loss": 0.5}))
+    done = sandrl("runs", "sync", "run", "--runs-dir", tmp_path / "runs", HOME=str(tmp_path))
+    assert done.returncode == 3
+    assert done.stderr == (
+        "sandrl: error: W&B needs a key to receive a run\n  hint: set WANDB_API_KEY, or use wandb login\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -348,7 +360,7 @@ def test_a_scored_run_is_in_wandb_with_every_metric_and_its_sandboxes_say_so(
     assert (sent["cwsandbox/exec_completed_ok"], sent["cwsandbox/exec_completed_nonzero"]) == (1, 1)
     assert {key: sent[key] for key in SDK_METRICS} == {key: sent[ours] for key, ours in SDK_METRICS.items()}
     assert {key for key in sent if key.startswith("cwsandbox/")} == {*SDK_METRICS}
-    assert [each["status"] for each in api.runs[name].table(0, "completions")] == ["passed", "failed"]
+    assert [each["status"] for each in api.runs[name].table(0, "table/completions")] == ["passed", "failed"]
     assert api.runs[name].config["extract"] == {"value": "auto"}
     intents = [line for line in reader.sandboxes().rows if line.event is SandboxEvent.INTENT]
     assert all(any(tag.startswith("wandb-run") for tag in line.tags) for line in intents)
@@ -412,6 +424,8 @@ class Broken:
     """What W&B's run is when everything about it fails."""
 
     id = "abc"
+    url = "https://wandb.test/abc"
+    step = 0
 
     def log(self, *_: object, **__: object) -> None:
         raise RuntimeError("disk quota exceeded\nTraceback …")

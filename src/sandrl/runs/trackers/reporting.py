@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sandrl.config.model import tracker_words
-from sandrl.errors import MissingExtraError, SandrlError, ServiceError, UsageError
+from sandrl.errors import AuthenticationError, MissingExtraError, RunOutcome, SandrlError, ServiceError, UsageError
 from sandrl.events import Emit, ReportingStarted, Warned, ignore
 from sandrl.extras import broken_library
 from sandrl.runs.config import RunConfig
@@ -62,6 +62,11 @@ class Reporting:
         self._trackers: list[Tracker] = []
         self._has_begun = False
         self._held_back: MetricsRow | None = None
+
+    @property
+    def has_trackers(self) -> bool:
+        """Whether there is a tracker."""
+        return bool(self._trackers)
 
     def use(self, tracker: Tracker) -> None:
         """Adds a tracker."""
@@ -144,8 +149,9 @@ def reporting(
         _use_wandb(told, run, settings, by_name=ReportTo.WANDB in report_to, is_training=is_training, emit=emit)
     if len(config.jobs) == 1:
         told.begin(1)
-    # Of a run that is resumed, it is known with its first row at which step.
-    writer.tell_metrics_to(told)
+    # Of a run that is resumed, the first row says at which step.
+    if told.has_trackers:
+        writer.tell_metrics_to(told)
     try:
         yield told
     except BaseException:
@@ -190,6 +196,7 @@ def sync_run(
     Raises:
         UsageError: If the run is being written, or has no metrics.
         MissingExtraError: If the tracker is not installed.
+        AuthenticationError: If W&B has no key.
         ServiceError: If the tracker has failed, or does not have everything.
     """
     run_id = reader.config.run_id
@@ -206,10 +213,12 @@ def sync_run(
         tracker = _made(_LOCAL[to], run)
     else:
         tracker = _made(lambda run: Wandb(run, emit, finish_seconds=_SYNC_SECONDS), run)
+    if isinstance(tracker, Wandb) and not tracker.has_key:
+        raise AuthenticationError("W&B needs a key to receive a run", hint="set WANDB_API_KEY, or use wandb login")
     again = f"sandrl runs sync {run_id} --to {to}"
     try:
         place = tracker.begin(steps, None)
-        tracker.end(failed=bool(config.jobs) and config.jobs[-1].error is not None)
+        tracker.end(failed=not config.jobs or config.jobs[-1].outcome is not RunOutcome.FINISHED)
         is_whole = not isinstance(tracker, Wandb) or tracker.has(steps)
     except SandrlError:
         raise

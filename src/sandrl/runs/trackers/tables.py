@@ -27,8 +27,8 @@ MAX_ROWS = 100
 MAX_CHARACTERS = 8_000
 """The middle of a longer text is left out."""
 
-TRAINING = "completions"
-EVALUATION = "held_out/completions"
+TRAINING = "table/completions"
+EVALUATION = "table/held_out"
 
 Cell = str | float | int | None
 

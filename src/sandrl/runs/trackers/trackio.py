@@ -57,4 +57,4 @@ class Trackio:
     def end(self, *, failed: bool) -> None:
         if self._open is not None:
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-                self._open.finish()
+                self._trackio.finish()

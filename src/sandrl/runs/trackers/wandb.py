@@ -86,6 +86,7 @@ class Wandb:
 
     def __init__(self, run: TrackedRun, emit: Emit, *, finish_seconds: float = FINISH_TIMEOUT_SECONDS) -> None:
         self._wandb = require("wandb", extra="wandb")
+        self._wandb.setup(self._wandb.Settings(silent=True))
         self._run = run
         self._emit = emit
         self._finish_seconds = finish_seconds
@@ -102,10 +103,9 @@ class Wandb:
     @property
     def has_key(self) -> bool:
         """Whether there is a key, in the environment or where `wandb login` puts it."""
-        return bool(self._wandb.api.api_key)
+        return bool(self._wandb.login(prompt=False, verify=False))
 
     def begin(self, steps: Sequence[TrackedStep], attempt: int | None) -> str:
-        self._wandb.setup(self._wandb.Settings(silent=True))
         attempts = _attempts(steps, attempt)
         while True:
             last, kept, without_files = self._kept(steps)
