@@ -27,7 +27,7 @@ venv-base:
 	@$(SETUP) --lock base $(VENV)
 
 venv: ## Set up .venv for development
-	@$(SETUP) --lock dev $(VENV)
+	@$(SETUP) --lock trackers $(VENV)
 
 demo: venv-base ## Score five completions in five isolated sandboxes
 	@$(BIN)/sandrl reward $(ARGS)
@@ -129,6 +129,8 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@$(COMPILE) $(ARGS) -o requirements/base.txt
 	@$(COMPILE) $(ARGS) --extra dev -c requirements/base.txt -o requirements/dev.txt
 	@cat requirements/dev.bare.txt >> requirements/dev.txt
+	@sed '/^swebench/,$$d' requirements/dev.txt | $(COMPILE) $(ARGS) --extra dev --extra mlflow --extra tensorboard --extra trackio -c - -o requirements/trackers.txt
+	@cat requirements/dev.bare.txt >> requirements/trackers.txt
 	@$(COMPILE) $(ARGS) --extra docs -c requirements/dev.txt -o requirements/docs.txt
 	@$(COMPILE) $(ARGS) requirements/release.in -c requirements/base.txt -o requirements/release.txt
 	@sed -n 's/^\(torch==.*\)+cpu$$/\1/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) --extra dev --extra grpo -c requirements/dev.txt -c - \

@@ -21,6 +21,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LOCKS = {
     "base": ["base"],
     "dev": ["base", "dev"],
+    # Not in dev: what trackers need contradicts the pins of trainers.
+    "trackers": ["base", "dev", "trackers"],
     "docs": ["base", "docs"],
     "release": ["base", "release"],
     "grpo": ["base", "dev", "grpo"],

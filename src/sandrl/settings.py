@@ -75,8 +75,11 @@ class ReportTo(StrEnum):
     """Where metrics go besides the run directory; `auto` decides by what is active and which key is set."""
 
     AUTO = "auto"
-    WANDB = "wandb"
     NONE = "none"
+    WANDB = "wandb"
+    TENSORBOARD = "tensorboard"
+    MLFLOW = "mlflow"
+    TRACKIO = "trackio"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import sandrl
 SOURCES = Path(sandrl.__file__).parents[1]
 HEAVY = {
     "torch", "trl", "transformers", "unsloth", "art", "tinker", "vllm", "datasets", "wandb", "openai", "numpy",
+    "tensorboard", "mlflow", "trackio",
     "ray", "grpc", "google", "cwsandbox",
 }  # fmt: skip
 

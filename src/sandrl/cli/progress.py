@@ -124,8 +124,10 @@ def remark(event: events.Event) -> str | None:
             return f"Second opinions: judging {left} failed completions again in one process"
         case events.CreationSlowed(reason, delay):
             return f"slowing down: no room for more sandboxes, next try in {delay:.1f} s ({reason})"
-        case events.ReportingStarted(run_id, place, is_online):
-            return f"W&B: run {run_id}, {'online' if is_online else 'offline'}, {place}"
+        case events.ReportingStarted(run_id, place, is_online, tracker):
+            return (
+                f"{tracker}: run {run_id}, {place}" if is_online else f"{tracker}: offline; send the run later: {place}"
+            )
         case events.BudgetReached(budget, seconds, cancel=False):
             return f"budget: {budget} is used up ({duration_text(seconds)} of sandbox time); starting no more work"
         case events.BudgetReached(budget, seconds, cancel=True):

@@ -17,12 +17,15 @@ from sandrl.events.results import Status
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sandrl.events import Event
     from sandrl.runs import RunReader
     from sandrl.runs.index import RunEntry
     from sandrl.runs.overview import RunOverview
     from sandrl.runs.reader import Damage, Rows
 
-app = typer.Typer(name="runs", help="Runs on disk: ls, show, compare, tail, report, regrade, rm.", no_args_is_help=True)
+app = typer.Typer(
+    name="runs", help="Runs on disk: ls, show, compare, tail, report, regrade, sync, rm.", no_args_is_help=True
+)
 
 _RUN = "The run: its name, path or job id, or a unique prefix of its name or id."
 RunArgument = Annotated[
@@ -227,6 +230,53 @@ def report(
 
         if not webbrowser.open(path.as_uri()):
             typer.echo("note: no browser was found to open the report", err=True)
+
+
+@app.command("sync")
+def sync(
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help=_RUN, autocompletion=values.run_names)],
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="NAME,…",
+            help="Trackers: wandb, tensorboard, mlflow, trackio; default: those of the run's --report-to, or wandb.",
+            autocompletion=values.trackers,
+        ),
+    ] = None,
+    log_completions: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Also send tables of completions of every N-th step and each evaluation; default: as the run did.",
+        ),
+    ] = 0,
+    json_: Json = False,
+    runs_dir: RunsDirOption = None,
+) -> None:
+    """Send runs to trackers, such as W&B: each step is there once, also if a part was sent before."""
+    from sandrl.cli.output import print_json
+    from sandrl.cli.progress import remark
+    from sandrl.cli.text import visible
+    from sandrl.runs.trackers import sync_run, trackers_of
+    from sandrl.settings import load_settings
+
+    found = [open_run(name, runs_dir)[0] for name in dict.fromkeys(names)]
+    chosen = [(reader, tracker) for reader in found for tracker in trackers_of(reader, to)]
+    synced = []
+
+    def tell(event: Event) -> None:
+        if text := remark(event):
+            typer.echo(text, err=True)
+
+    for reader, tracker in chosen:
+        each = sync_run(reader, tracker, load_settings(), every=log_completions, emit=tell)
+        synced.append({"run_id": reader.config.run_id, **asdict(each)})
+        if not json_:
+            typer.echo(f"{visible(reader.config.run_id)}: {each.steps} steps in {each.title}: {visible(each.place)}")
+    if json_:
+        print_json({"n": len(synced), "synced": synced})
 
 
 @app.command("rm")

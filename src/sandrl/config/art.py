@@ -36,7 +36,17 @@ BASE_MODEL = "Qwen/Qwen3-8B"
 SERVERLESS_MODEL = "OpenPipe/Qwen3-14B-Instruct"
 
 MAY_CHANGE = frozenset(
-    {"steps", "concurrency", "max_sandboxes", "max_flat_rounds", "budget", "log_level", "report_to", "notify"}
+    {
+        "steps",
+        "concurrency",
+        "max_sandboxes",
+        "max_flat_rounds",
+        "budget",
+        "log_level",
+        "report_to",
+        "log_completions",
+        "notify",
+    }
 )
 """The fields that may change when a run is resumed."""
 
@@ -184,7 +194,7 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
         "aviato-mbpp", "Project name for ART and for W&B.", OUTPUT, metavar="NAME"
     )
     run_name: str = option(RUN_NAME, "Name of the run directory and of the model.", OUTPUT, metavar="NAME")
-    report_to: ReportTraining = ReportTo.AUTO
+    report_to: ReportTraining = (ReportTo.AUTO,)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -190,7 +190,7 @@ class GrpoConfig(
         None, "Directory for checkpoints; default: the run directory.", OUTPUT, metavar="DIR"
     )
     project: str | None = option(None, "Project name for W&B.", OUTPUT, metavar="NAME")
-    report_to: ReportTraining = ReportTo.AUTO
+    report_to: ReportTraining = (ReportTo.AUTO,)
     set: Annotated[
         dict[str, JsonValue],
         Field(default_factory=dict),

@@ -12,7 +12,8 @@ from sandrl.bounds import LARGEST_WEIGHT, seconds_problem
 from sandrl.config.budget import Budget
 from sandrl.config.fields import options
 from sandrl.quantities import bytes_of, seconds_of
-from sandrl.settings import runtime_problem
+from sandrl.settings import ReportTo, runtime_problem
+from sandrl.suggestions import VALUES, near
 
 # A completion may be ended at a line break.
 _MAY_BE_BLANK = frozenset({"stop"})
@@ -62,6 +63,32 @@ def _budget(text: str) -> str:
 
 RuntimeName: TypeAlias = Annotated[str, _refused(runtime_problem)]
 """The name of a runtime, or `ray:ADDRESS`."""
+
+
+def tracker_words(value: object) -> object:
+    """Names of trackers, which may be given as one word.
+
+    Raises:
+        ValueError: If there is no such tracker; the message is the end of a sentence.
+    """
+    words = [word.strip() for word in value.split(",")] if isinstance(value, str) else value
+    for word in words if isinstance(words, list | tuple) else ():
+        if word not in set(ReportTo):
+            known = ", ".join(ReportTo)
+            raise ValueError(f"names {word!r}; use one or more of {known}{near(str(word), ReportTo, VALUES)}")
+    return words
+
+
+def _trackers_problem(trackers: tuple[ReportTo, ...]) -> str | None:
+    if not trackers:
+        return "names no tracker; use none to report to none"
+    if len(trackers) > 1 and ReportTo.NONE in trackers:
+        return "names none and others; use one or the other"
+    return "names one twice" if len({*trackers}) < len(trackers) else None
+
+
+Trackers: TypeAlias = Annotated[tuple[ReportTo, ...], BeforeValidator(tracker_words), _refused(_trackers_problem)]
+"""Where metrics go besides the run directory; an older run has one word for it."""
 
 BudgetText: TypeAlias = Annotated[str, AfterValidator(_budget)]
 """Sandbox time or money, such as `2h` or `$5` (`sandrl.config.budget.Budget`)."""

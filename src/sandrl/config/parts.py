@@ -43,6 +43,7 @@ from sandrl.config.model import (
     Seconds,
     Seed,
     Share,
+    Trackers,
     Tries,
     Weight,
 )
@@ -135,9 +136,20 @@ MaskTruncated: TypeAlias = Annotated[
 ]
 MaxTokens: TypeAlias = Annotated[Count, Option("Maximum length of a completion, in tokens.", GENERATION, metavar="N")]
 TOOL_CALLS_HELP = "Maximum number of tool calls in an episode."
+_REPORT_HELP = (
+    "Also send metrics to trackers: auto, wandb, tensorboard, mlflow, trackio; `none` for no tracker. `auto`: to the"
+    " active W&B run"
+)
 ReportTraining: TypeAlias = Annotated[
-    ReportTo,
-    Option("Also send metrics to W&B. `auto`: to the active W&B run, or to a new one if a W&B key is set.", OUTPUT),
+    Trackers,
+    Option(
+        f"{_REPORT_HELP}, or to a new one if a W&B key is set.",
+        OUTPUT,
+        metavar="NAME,…",
+        separator=",",
+        values="trackers",
+        default="auto",
+    ),
 ]
 FailUnder: TypeAlias = Annotated[
     Share | None, Option("Exit with 1 if the pass rate is lower than this.", OUTPUT, metavar="RATE")
@@ -644,9 +656,29 @@ class RunPart(Config):
     runs_dir: RunsDir = None
     run_name: str | None = option(None, "Name of the run directory.", OUTPUT, metavar="NAME")
     log_level: LogLevel = option(LogLevel.INFO, "Level of the run's log file.", OUTPUT)
-    report_to: ReportTo = option(
-        ReportTo.AUTO, "Also send metrics to W&B. `auto`: to the active W&B run, if there is one.", OUTPUT
+    report_to: Trackers = option(
+        (ReportTo.AUTO,),
+        f"{_REPORT_HELP}, if there is one.",
+        OUTPUT,
+        metavar="NAME,…",
+        separator=",",
+        values="trackers",
+        default="auto",
     )
+    log_completions: Tries = option(
+        0,
+        "Also send a table of completions, with rewards and reasons, of every N-th step and each evaluation; 0 sends no"
+        " table.",
+        OUTPUT,
+        metavar="N",
+    )
+
+    @model_validator(mode="after")
+    def _log_completions_to_somewhere(self) -> Self:
+        if self.log_completions and ReportTo.NONE in self.report_to:
+            raise ValueError("log_completions: no tracker gets a table, because report_to is none")
+        return self
+
     notify: str | None = option(
         None,
         "Shell command to run when the run ends, with any outcome. SANDRL_OUTCOME and other variables describe the"

@@ -182,8 +182,8 @@ def run_set(request: EvalSet, settings: Settings, *, emit: Emit = ignore, interr
     interrupt = interrupt or Interrupt()
     requests = {member: _request(member) for member in request.members}
     workers = _Workers(requests, settings, emit, interrupt)
-    # W&B has one run at a time in a process.
-    is_serial = any(member.config.report_to is ReportTo.WANDB for member in request.members)
+    # W&B and Trackio have one run at a time in a process.
+    is_serial = any({ReportTo.WANDB, ReportTo.TRACKIO} & {*member.config.report_to} for member in request.members)
     lines: dict[str, list[Member]] = {}
     for member in request.members:
         lines.setdefault("" if is_serial else member.config.base_url or "", []).append(member)

@@ -85,11 +85,12 @@ class StopRequested(Event):
 
 @dataclass(frozen=True, slots=True)
 class ReportingStarted(Event):
-    """Metrics go to Weights & Biases, too; `place` is the run's address, or the directory that waits to be synced."""
+    """Metrics go to a tracker, too; `place` is where the user finds them, or the command that sends them later."""
 
     run_id: str
     place: str
     is_online: bool
+    tracker: str = "W&B"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,9 @@ from sandrl.runs.rows import ProblemRow
 from sandrl.runs.statistics import Estimate, PairedDifference, adjusted_for_several, mean, paired_difference
 from sandrl.runs.summary import pass_at_document, pass_at_of
 
-OWN_OPTIONS = frozenset({"run_name", "runs_dir", "out", "notify", "job_id", "resume", "log_level", "report_to", "tags"})
+OWN_OPTIONS = frozenset(
+    {"run_name", "runs_dir", "out", "notify", "job_id", "resume", "log_level", "report_to", "log_completions", "tags"}
+)
 """Options that say where a run is and who hears of it; they are in no comparison."""
 
 

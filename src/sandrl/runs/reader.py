@@ -133,6 +133,10 @@ class RunReader:
         read = _latest(self._read(MetricsRow))
         return Rows(tuple({(row.rank, row.step): row for row in read.rows}.values()), read.is_truncated, read.damaged)
 
+    def each_metrics(self) -> Iterator[MetricsRow]:
+        """Reads all rows of metrics of the first process as they were written; what cannot be read is left out."""
+        return (row for row in self._each(MetricsRow, Damage()) if row.rank == 0)
+
     def trajectories(self) -> Rows[TrajectoryRow]:
         """Reads the completions, each with its second opinion; of steps done more than once, the latest attempt."""
         damage = Damage()

@@ -1,4 +1,4 @@
-"""The life of a job's run: directory, W&B, log, metrics, sandboxes, and its outcome.
+"""The life of a job's run: directory, trackers, log, metrics, sandboxes, and its outcome.
 
 One `with` block covers everything between the opening and the end of a run, and `sandrl.errors.ending_of` classifies
 its end: an exception of any kind is recorded in the run's configuration, with the message that the command ends with,
@@ -10,7 +10,7 @@ and a job that owns sandboxes, and a session accepts any object that implements 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,7 @@ from sandrl.runs.processes import Processes
 from sandrl.runs.reader import RunReader
 from sandrl.runs.recorder import MetricsRecorder
 from sandrl.runs.rows import now
-from sandrl.runs.wandb import reported, wandb_tags
+from sandrl.runs.trackers import reporting
 from sandrl.runs.writer import RunWriter, own_versions
 from sandrl.settings import ReportTo, Settings
 
@@ -77,7 +77,8 @@ class RunPlan:
     Attributes:
         options: The resolved options; a run that is gone on with keeps its own.
         changes: Those of which such a run has another value from now on.
-        project: W&B's project; what the environment says unless given.
+        report_to: The trackers that are told its metrics.
+        project: The project of trackers; what the environment says unless given.
     """
 
     command: str
@@ -88,7 +89,7 @@ class RunPlan:
     runs_dir: Path | None = None
     name: str | None = None
     resume: Path | None = None
-    report_to: ReportTo = ReportTo.AUTO
+    report_to: Sequence[ReportTo] = (ReportTo.AUTO,)
     project: str | None = None
     is_training: bool = False
     log_level: LogLevel = LogLevel.INFO
@@ -211,7 +212,7 @@ def open_run(
 
     Raises:
         UsageError: If the name is taken, there is nothing to go on with, or another process is writing the run.
-        MissingExtraError: If W&B was asked for by name and is not installed.
+        MissingExtraError: If a tracker was asked for by name and is not installed.
         ServiceError: If the disk does not do its part.
     """
     processes = processes or Processes()
@@ -219,12 +220,13 @@ def open_run(
         session = RunSession(writer, plan.log_level, interrupt, emit)
         if processes.is_first:
             emit(RunOpened(writer.run_id, str(writer.path)))
-        report_to = plan.report_to if processes.is_first else ReportTo.NONE
+        report_to = plan.report_to if processes.is_first else ()
         try:
-            with reported(
+            with reporting(
                 writer, report_to, settings, is_training=plan.is_training, project=plan.project, emit=emit
-            ) as wandb_run:
-                session.tags = wandb_tags(processes.from_first(wandb_run))
+            ) as trackers:
+                wandb_run = processes.from_first(trackers.wandb_run)
+                session.tags = () if wandb_run is None else (f"wandb-run:{wandb_run}",)
                 with session._lived():
                     yield session
         except BaseException as error:

@@ -27,7 +27,7 @@ from sandrl.runs.directory import checked_run_name, lock, make_run_directory
 from sandrl.runs.index import register_run
 from sandrl.runs.rows import MetricsRow, SandboxRow, Stored, now
 
-Sink: TypeAlias = Callable[[int, Mapping[str, float | None]], None]
+Sink: TypeAlias = Callable[[MetricsRow], None]
 """Called with the metrics of a step, after they were written; must not raise an exception."""
 
 # Shorter values occur by chance in honest text.
@@ -131,7 +131,7 @@ class RunWriter(Closing):
         if isinstance(row, MetricsRow):
             self.last_metrics = row
             for sink in self._sinks:
-                sink(row.step, row.metrics)
+                sink(row)
 
     def tell_metrics_to(self, sink: Sink) -> None:
         """Tells someone the metrics of each step from here on, once they are written."""

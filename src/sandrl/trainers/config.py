@@ -31,7 +31,7 @@ from sandrl.settings import Settings
 
 REAL_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 
-MAY_CHANGE = frozenset({"steps", "budget"})
+MAY_CHANGE = frozenset({"steps", "budget", "report_to", "log_completions"})
 """What may be another when a run with TRL is resumed; steps may only be more."""
 
 AnyConfig = TypeVar("AnyConfig", bound=Config)

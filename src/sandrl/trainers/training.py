@@ -46,6 +46,9 @@ from sandrl.sandboxes.spending import Allowance
 from sandrl.scoring.options import ScoreOptions, check_use
 from sandrl.settings import Settings
 
+CHANGING = ("steps", "budget", "report_to", "log_completions")
+"""The options of a resumed run that have the values of its last job."""
+
 PRINTED = "printed.log"
 """The file, in the run directory, with what the libraries that train have printed."""
 
@@ -335,7 +338,7 @@ def run_training(
         command=setup.command,
         job_id=new_job_id(),
         options={**config.document(), PROBLEMS_DIGEST: setup.digest, **facts, **setup.facts},
-        changes={"steps": config.steps, "budget": config.budget, **allowance.facts},
+        changes={**{name: config.document()[name] for name in CHANGING}, **allowance.facts},
         versions={"judge": judge_version(), **setup.versions},
         runs_dir=config.runs_dir,
         name=config.run_name,

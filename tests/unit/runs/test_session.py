@@ -32,7 +32,7 @@ from sandrl.settings import ReportTo, Settings, load_settings
 
 def plan(tmp_path: Path, **fields: Any) -> RunPlan:
     wanted = {"command": "reward", "job_id": "job-1", "options": {}, "versions": {}, "name": "run", **fields}
-    return RunPlan(runs_dir=tmp_path, report_to=ReportTo.NONE, **wanted)
+    return RunPlan(runs_dir=tmp_path, report_to=(ReportTo.NONE,), **wanted)
 
 
 def record(tmp_path: Path) -> JobRecord:
@@ -160,7 +160,7 @@ def test_a_run_without_the_library_that_its_report_needs_has_failed(
     monkeypatch.setitem(sys.modules, "wandb", None)
     wanted = RunPlan(
         command="reward", job_id="job-1", options={}, versions={}, runs_dir=tmp_path, name="run",
-        report_to=ReportTo.WANDB,
+        report_to=(ReportTo.WANDB,),
     )  # fmt: skip
     with pytest.raises(UsageError), open_run(wanted, load_settings(), interrupt=Interrupt()):
         pass

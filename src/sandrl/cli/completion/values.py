@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.files import open_regular
-from sandrl.settings import RuntimeKind, load_settings
+from sandrl.settings import ReportTo, RuntimeKind, load_settings
 
 Values = list[tuple[str, str]]
 
@@ -48,6 +48,11 @@ def reward_policies() -> Values:
 def runtimes() -> Values:
     """Names of runtimes; `ray:ADDRESS` will do as well."""
     return [(kind.value, "") for kind in RuntimeKind]
+
+
+def trackers() -> Values:
+    """Names of trackers of metrics; several are separated by commas."""
+    return [(kind.value, "") for kind in ReportTo]
 
 
 def priced_runtimes() -> Values:
