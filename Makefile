@@ -36,11 +36,12 @@ demo: venv-base ## Score five completions in five isolated sandboxes
 test: venv ## Run the tests
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-venv-grpo: ## Set up .venv-grpo: development, and what `sandrl grpo` trains with, for the processor alone
+venv-grpo: ## Set up .venv-grpo: development, what `sandrl grpo` trains with, for the processor alone, and Tinker's SDK
 	@$(SETUP) --lock grpo $(VENV_GRPO)
 
-test-grpo: venv-grpo ## Run the tests that train
-	@OMP_NUM_THREADS=1 $(VENV_GRPO)/bin/python -m pytest tests/trainers $(ARGS)
+# The Tinker service also with the current SDK, which ART does not permit.
+test-grpo: venv-grpo ## Run the tests that train, and those of the Tinker service with the current SDK
+	@OMP_NUM_THREADS=1 $(VENV_GRPO)/bin/python -m pytest tests/trainers tests/art $(ARGS)
 
 venv-unsloth: ## Set up .venv-unsloth: development, and what `sandrl unsloth` trains with, for the processor alone
 	@$(SETUP) --lock unsloth $(VENV_UNSLOTH)
@@ -128,8 +129,9 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@cat requirements/dev.bare.txt >> requirements/dev.txt
 	@$(COMPILE) $(ARGS) --extra docs -c requirements/dev.txt -o requirements/docs.txt
 	@$(COMPILE) $(ARGS) requirements/release.in -c requirements/base.txt -o requirements/release.txt
-	@sed -n 's/^\(torch==.*\)+cpu$$/\1/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) --extra dev --extra grpo -c requirements/dev.txt -c - \
-		--excludes requirements/grpo.excludes.txt --no-emit-package torch -o requirements/grpo.txt
+	@sed -n 's/^\(torch==.*\)+cpu$$/\1/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) requirements/tinker.in --extra dev --extra grpo \
+		--extra tinker -c requirements/dev.txt -c - --excludes requirements/grpo.excludes.txt --no-emit-package torch -o requirements/grpo.txt
+	@cat requirements/tinker.bare.txt >> requirements/grpo.txt
 	@sed -n 's/^\(torch==.*\)+cpu$$/\1/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) --extra dev --extra unsloth -c requirements/dev.txt -c - \
 		--excludes requirements/grpo.excludes.txt --excludes requirements/unsloth.excludes.txt \
 		--overrides requirements/unsloth.overrides.txt --no-emit-package torch -o requirements/unsloth.txt
