@@ -65,6 +65,8 @@ def greedy_answers(run: Path, prompts: dict[str, str], kind: str, state: Path) -
 
     checkpoint = max((run / "tinker").glob("*/sampler_weights/step_*"), key=lambda place: place.name)
     path = f"tinker://{checkpoint.parent.parent.name}/sampler_weights/{checkpoint.name}"
+    # That of the training; an evaluation has the same.
+    instruction = RunReader(run).trajectories().rows[0].messages[0].content
     base_model = json.loads((checkpoint / "about.json").read_text())["base_model"]
     tokenizer: Any = AutoTokenizer.from_pretrained(base_model)
     params = tinker.SamplingParams(max_tokens=48, temperature=0.0)
@@ -72,7 +74,7 @@ def greedy_answers(run: Path, prompts: dict[str, str], kind: str, state: Path) -
         sampler = made(service.client.create_sampling_client(model_path=path))
         futures = {}
         for name, prompt in prompts.items():
-            said = [{"role": "user", "content": prompt}]
+            said = [{"role": "system", "content": instruction}, {"role": "user", "content": prompt}]
             text = tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
             tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
             futures[name] = sampler.sample(tinker.ModelInput.from_ints(tokens), 1, params)
