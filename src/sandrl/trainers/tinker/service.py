@@ -104,7 +104,6 @@ class Service:
 
     async def finish_session(self, session_id: str) -> None:
         """Ends a session, and forgets its models; their checkpoints stay."""
-
         ended = [model_id for model_id, session in self._model_ids.items() if session == session_id]
 
         def run() -> Answer:
