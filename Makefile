@@ -39,11 +39,12 @@ test: venv ## Run the tests
 test-unit: venv ## Run the unit tests, for example with another Python: make test-unit PYTHON=python3.13 VENV=.venv-3.13
 	@$(BIN)/python -m pytest tests/unit --numprocesses 2 --dist loadfile $(ARGS)
 
-venv-grpo: ## Set up .venv-grpo: development, and what `sandrl grpo` trains with, for the processor alone
+venv-grpo: ## Set up .venv-grpo: development, what `sandrl grpo` trains with, for the processor alone, and Tinker's SDK
 	@$(SETUP) --lock grpo $(VENV_GRPO)
 
-test-grpo: venv-grpo ## Run the tests that train
-	@OMP_NUM_THREADS=1 $(VENV_GRPO)/bin/python -m pytest tests/trainers $(ARGS)
+# The Tinker service also with the current SDK, which ART does not permit.
+test-grpo: venv-grpo ## Run the tests that train, and those of the Tinker service with the current SDK
+	@OMP_NUM_THREADS=1 $(VENV_GRPO)/bin/python -m pytest tests/trainers tests/art $(ARGS)
 
 venv-unsloth: ## Set up .venv-unsloth: development, and what `sandrl unsloth` trains with, for the processor alone
 	@$(SETUP) --lock unsloth $(VENV_UNSLOTH)
@@ -131,8 +132,9 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@cat requirements/dev.bare.txt >> requirements/dev.txt
 	@$(COMPILE) $(ARGS) --extra docs -c requirements/dev.txt -o requirements/docs.txt
 	@$(COMPILE) $(ARGS) requirements/release.in -c requirements/base.txt -o requirements/release.txt
-	@sed -n 's/^\(torch==.*\)+cpu$$/\1/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) --extra dev --extra grpo -c requirements/dev.txt -c - \
-		--excludes requirements/grpo.excludes.txt --no-emit-package torch -o requirements/grpo.txt
+	@sed -n 's/^\(torch==.*\)+cpu$$/\1/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) requirements/tinker.in --extra dev --extra grpo \
+		--extra tinker -c requirements/dev.txt -c - --excludes requirements/grpo.excludes.txt --no-emit-package torch -o requirements/grpo.txt
+	@cat requirements/tinker.bare.txt >> requirements/grpo.txt
 	@sed -n 's/^\(torch==.*\)+cpu$$/\1/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) --extra dev --extra unsloth -c requirements/dev.txt -c - \
 		--excludes requirements/grpo.excludes.txt --excludes requirements/unsloth.excludes.txt \
 		--overrides requirements/unsloth.overrides.txt --no-emit-package torch -o requirements/unsloth.txt

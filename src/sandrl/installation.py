@@ -39,6 +39,7 @@ _DRIVER = Path("/proc/driver/nvidia")
 _TORCH = {
     "grpo": TORCH_FOR_CPU,
     "unsloth": TORCH_FOR_CPU,
+    "tinker": TORCH_FOR_CPU,
     "art-tinker": "torch==2.11.0+cpu" if sys.version_info >= (3, 12) else "torch==2.10.0+cpu",
 }
 # The extras whose pins contradict one another, with the package that shows which one is installed.
@@ -267,8 +268,9 @@ def install_command(extra: str, *, directory: Path | None = None) -> str:
     It is typed in the directory, which is the working directory unless given.
     """
     here = installation()
+    torch = None if has_gpu() else _TORCH.get(extra)
     if extra not in _TRAINERS:
-        return here.command(extra=extra)
+        return here.command(extra=extra, torch=torch if installed_version("torch") is None else None)
     target = _MAKE_TARGETS.get(extra)
     if here.clone is not None and target and _is_made_by_make(here.clone, here.prefix, target):
         there = (directory or Path.cwd()) == here.clone
@@ -276,7 +278,6 @@ def install_command(extra: str, *, directory: Path | None = None) -> str:
         make = _line("make", *([] if there else ["-C", str(here.clone)]), target)
         return f"{make}, then {_line(str(program))}"
     others = {package for name, package in _TRAINERS.items() if name != extra} - {_TRAINERS[extra]}
-    torch = None if has_gpu() else _TORCH.get(extra)
     if any(installed_version(package) is not None for package in others):
         return f"in a new virtual environment: {here.new_environment(extra, torch)}"
     command = here.command(extra=extra, torch=torch if installed_version("torch") is None else None)

@@ -41,13 +41,13 @@ def cache() -> Path:
 
 @pytest.fixture
 def command(cache: Path, tmp_path: Path) -> Iterator[Command]:
-    """Starts `sandrl art`, or another group of commands, where no key is set."""
+    """Starts `sandrl art` where no key is set."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(*words: str | Path, group: tuple[str, ...] = ("art",), **environment: str) -> subprocess.Popen[str]:
+    def start(*words: str | Path, **environment: str) -> subprocess.Popen[str]:
         known = {**os.environ, **NO_KEYS, "SANDRL_RUNS_DIR": str(tmp_path / "runs"), "SANDRL_CACHE_DIR": str(cache)}
         process = subprocess.Popen(
-            [sys.executable, "-m", "sandrl", *group, *map(str, words)],
+            [sys.executable, "-m", "sandrl", "art", *map(str, words)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -233,8 +233,7 @@ def test_an_exported_model_is_the_one_that_acts_in_the_next_step(command: Comman
     )
     assert code == 0, stderr
     target = tmp_path / "exported"
-    policy = command("one", target, group=("policy", "export"))
-    assert ended(policy)[:2] == (0, f"{target}\n")
+    assert ended(command("export", "one", "--to", target))[:2] == (0, f"{target}\n")
     code, _, stderr = ended(command("train", "--resume", "one", "--steps", "2"))
     assert code == 0, stderr
     model, tokenizer = AutoModelForCausalLM.from_pretrained(target), AutoTokenizer.from_pretrained(target)
@@ -251,9 +250,23 @@ def test_an_exported_model_is_the_one_that_acts_in_the_next_step(command: Comman
 def test_a_run_without_a_model_cannot_be_exported(command: Command, tmp_path: Path) -> None:
     code, _, stderr = ended(command("rollout", "--model", "tiny", "--steps", "1", "--run-name", "played"))
     assert code == 0, stderr
-    code, _, stderr = ended(command("played", tmp_path / "target", group=("policy", "export")))
+    code, _, stderr = ended(command("export", "played", "--to", tmp_path / "target"))
     assert (code, (tmp_path / "target").exists()) == (2, False)
     assert "has no model that the embedded Tinker service has trained" in stderr
+
+
+def test_the_step_of_an_export_is_one_that_is_kept(command: Command, tmp_path: Path) -> None:
+    code, _, stderr = ended(command("train", *SMALL, "--steps", "1", "--run-name", "one"))
+    assert code == 0, stderr
+    code, _, stderr = ended(command("export", "one", "--step", "7", "--to", tmp_path / "target"))
+    assert (code, (tmp_path / "target").exists()) == (2, False)
+    assert "has no checkpoint of step 7; it has those of 0, 1" in stderr
+    code, _, stderr = ended(command("export", "one", "--adapters", "--to", tmp_path / "target"))
+    assert (code, (tmp_path / "target").exists()) == (2, False)
+    assert "the checkpoint step_000001 has no adapters: the training was of all weights" in stderr
+    code, _, stderr = ended(command("export", "one", "--step", "0", "--to", tmp_path / "target"))
+    assert code == 0, stderr
+    assert stderr.startswith("step_000000: a whole model, base model ")
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_rewards_of_verifiers_make_a_policy_better_at_held_out_tasks(tmp_path: P
     rows = RunReader(tmp_path / "shell").metrics().rows
     assert sum(row.metrics.get(GRADIENT_STEPS) or 0 for row in rows) == 12
     assert not any(row.dropped for row in RunReader(tmp_path / "shell").trajectories().rows)
-    sandrl("policy", "export", "shell", tmp_path / "trained", runs=tmp_path)
+    sandrl("art", "export", "shell", "--to", tmp_path / "trained", runs=tmp_path)
     after = examine(tmp_path / "trained")
     assert before["scored"] == after["scored"] == len(shell_tasks("test"))
     assert after["total_reward"] > before["total_reward"] + 5

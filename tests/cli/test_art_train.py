@@ -67,7 +67,8 @@ def test_without_the_extra_the_line_that_installs_it_is_shown(
     assert done.returncode == 2
     error, hint = done.stderr.splitlines()[-2:]
     assert error.startswith("sandrl: error: the package ")
-    assert hint == f"  hint: {install_command('art-tinker', directory=tmp_path)}"
+    extra = "tinker" if words == "tinker serve" else "art-tinker"
+    assert hint == f"  hint: {install_command(extra, directory=tmp_path)}"
     assert "tml-key" not in done.stderr
     assert not (tmp_path / "runs").exists()
 

@@ -22,7 +22,7 @@ def serve(config: TinkerServeConfig) -> None:
     """Serve the Tinker API with a small model to programs of this machine, until Ctrl-C."""
     from sandrl import events, extras
     from sandrl.sandboxes import Interrupt
-    from sandrl.trainers.tinker.options import EXTRA
+    from sandrl.trainers.tinker.options import SERVICE_EXTRA
 
     class ServiceRemarks(Remarks):
         """Says where the service is on standard output; remarks go to standard error."""
@@ -35,7 +35,7 @@ def serve(config: TinkerServeConfig) -> None:
                 typer.echo(visible(f"export TINKER_BASE_URL={event.address} TINKER_API_KEY={key}"), err=True)
             super().__call__(event)
 
-    extras.check(("fastapi", "tinker", "torch", "transformers", "uvicorn"), extra=EXTRA)
+    extras.check(("fastapi", "tinker", "torch", "transformers", "uvicorn"), extra=SERVICE_EXTRA)
     from sandrl.trainers.tinker.server import serve as serve_tinker
 
     interrupt = Interrupt()

@@ -39,7 +39,7 @@ class TinkerServeConfig(Config):
     lora: bool = option(True, "Train the LoRA adapters that clients request, or all weights.", TRAINING)
     dtype: Dtype = option(
         Dtype.FLOAT32,
-        "Numbers that the model computes with; `bfloat16` halves its memory. What is trained has 32 bits.",
+        "Numbers that the model computes with; `bfloat16` halves its memory. Trained tensors have 32 bits.",
         MODEL,
     )
     seed: Seed | None = option(

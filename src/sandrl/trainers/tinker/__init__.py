@@ -14,7 +14,8 @@ of a first step were 829.87939 and 829.87940 (cross_entropy), 135.11006 and 135.
 and 154.307207 (ppo); no logprob differed by more than 2e-6. Its successor `skyrl` 0.3.0, which has cispo, does not
 replace this service: it trains LoRA alone, of Llama 3, Qwen 3 and DeepSeek 3, and asks for no key.
 
-`app` has the routes, `service` their operations, `work` the queue, `models` the models in training, `losses` the loss
-functions, `sampling` the sampler, `checkpoints` the files, `server` the process. Only `embedded` and `options`, which
-start such a process, are imported by the rest of sandrl; the others import torch and tinker.
+`app` has the routes, `bodies` what they read and send, `service` their operations, `work` the queue, `models` the
+models in training, `losses` the loss functions, `sampling` the sampler, `checkpoints` the files, `server` the process.
+Only `embedded`, `export` and `options` are imported by the rest of sandrl; the others import torch, and most of them
+tinker. `export` saves checkpoints for other programs, without the SDK.
 """

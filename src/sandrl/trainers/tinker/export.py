@@ -26,7 +26,7 @@ from sandrl.runs.resumption import saved_config
 from sandrl.settings import Settings
 from sandrl.trainers.art.checks import COMMAND
 from sandrl.trainers.tinker.embedded import STATE, embedded_model
-from sandrl.trainers.tinker.options import EXTRA, NotFoundError
+from sandrl.trainers.tinker.options import SERVICE_EXTRA, NotFoundError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -80,7 +80,7 @@ def export_model(options: ExportOptions, target: Path, settings: Settings, *, em
         MissingExtraError: If torch, transformers or safetensors are not installed.
     """
     place, base_model, is_offline = _found(options, settings, emit)
-    extras.check(("torch", "transformers", "safetensors"), extra=EXTRA)
+    extras.check(("torch", "transformers", "safetensors"), extra=SERVICE_EXTRA)
     from sandrl.trainers.tinker.checkpoints import read_checkpoint
     from sandrl.trainers.tinker.weights import DOWN, UP, read_tensors
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 EXTRA = "art-tinker"
+SERVICE_EXTRA = "tinker"
 
 TINY_CONTEXT = 4_096
 """The longest conversation, in tokens, that the tiny policy is given."""

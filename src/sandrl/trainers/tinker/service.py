@@ -104,14 +104,18 @@ class Service:
 
     async def finish_session(self, session_id: str) -> None:
         """Ends a session, and forgets its models; their checkpoints stay."""
+        ended = [model_id for model_id, session in self._model_ids.items() if session == session_id]
 
         def run() -> Answer:
-            for model_id in [model for model, session in self._model_ids.items() if session == session_id]:
-                self._forget(model_id)
+            for model_id in ended:
+                self._models.pop(model_id, None)
             return {}
 
-        self._heard_at.pop(session_id, None)
+        # Requests that wait are still processed; there are no further ones.
         self.work.submit(f"{session_id}:finish", Job(run))
+        self._heard_at.pop(session_id, None)
+        for model_id in ended:
+            self._model_ids.pop(model_id, None)
 
     async def create_model(self, request: types.CreateModelRequest) -> types.UntypedAPIFuture:
         self._check_base(request.base_model)
@@ -157,6 +161,7 @@ class Service:
         return len(self._model_ids) < MOST_MODELS and free_bytes() > size + LEAST_FREE_BYTES
 
     async def get_info(self, request: types.GetInfoRequest) -> types.GetInfoResponse:
+        self._check_model(request.model_id)
         model = self._model(request.model_id)
         name = self.base.name
         data = types.ModelData(arch=self.base.module.config.model_type, model_name=name, tokenizer_id=name)

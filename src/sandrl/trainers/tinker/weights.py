@@ -8,8 +8,8 @@ LoRA is that of Hu et al. (arXiv:2106.09685) as the Tinker service trains it: W 
 (`tinker_cookbook/weights/README.md`), A random and B zero at first, no dropout. The experts of a layer are one tensor
 in the model, and so are their adapters: A is experts × rank × inputs, B is experts × outputs × rank.
 
-Trained tensors have 32 bits, whatever the model computes with: a step of Adam is often less than bfloat16 can tell
-apart.
+Trained tensors have 32 bits, also if the model computes in bfloat16: a step of Adam is often smaller than the distance
+of two such numbers.
 """
 
 from __future__ import annotations
