@@ -238,6 +238,21 @@ def test_equal_rewards_train_nothing_and_that_is_a_failure(training: Training) -
     assert not disagreements(RunReader(run.run_dir), is_complete=True)
 
 
+def test_more_rounds_may_train_nothing_until_one_does(training: Training) -> None:
+    uneven = Uneven()
+
+    def late(question: Question) -> Answer:
+        # The rewards of four rounds of five problems with four episodes are equal.
+        return Says(f"<answer>{reference(question)}</answer>") if question.number < 80 else uneven(question)
+
+    with ScriptedModel(late) as teacher:
+        given: dict[str, Any] = {"policy": "teacher", "model": "scripted", "base_url": teacher.base_url}
+        run = training.run(steps=1, concurrency=1, max_flat_rounds=5, **given)
+    run.raise_for_outcome()
+    assert (run.steps, len(run.rounds)) == (1, 5)
+    assert [row.metrics[GRADIENT_STEPS] for row in steps_of(run)] == [0, 0, 0, 0, 1]
+
+
 def test_episodes_longer_than_the_model_can_read_are_left_out_and_said(training: Training) -> None:
     def talkative(question: Question) -> Answer:
         answer = uneven(question)
@@ -322,6 +337,7 @@ def test_recorded_episodes_are_trained_on_without_playing_any(training: Training
     assert (run.steps, run.is_short) == (2, True)
     run.raise_for_outcome()
     check_steps(training, run, 2)
+    assert [row.metrics["pass_rate"] for row in steps_of(run)] == [0.5, 0.5]
     assert not (run.run_dir / "sandboxes.jsonl").exists()
     # What has no logprobs cannot be trained on as if the model had sampled it.
     with pytest.raises(UsageError, match="policy trained needs logprobs with the tokens' ids") as refused:
@@ -343,7 +359,8 @@ def test_a_step_that_was_trained_but_not_written_down_is_neither_lost_nor_repeat
     assert trained_steps(again) == [1, 2, 3]
     lost = json.loads(lines[-1])
     restored = next(row for row in steps_of(again) if row.step == lost["step"])
-    assert restored.metrics["reward/mean"] == lost["metrics"]["reward/mean"]
+    for name in ("reward/mean", "loss", "train/tokens", GRADIENT_STEPS):
+        assert restored.metrics[name] == lost["metrics"][name]
     assert len([row for row in training.records(again) if row["op"] == "optim_step"]) == 3
     assert not disagreements(RunReader(again.run_dir), is_complete=True)
 
