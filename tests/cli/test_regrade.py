@@ -116,3 +116,15 @@ def test_a_run_whose_options_cannot_be_read_says_so(sandrl: Run, run: Path, tmp_
     done = sandrl("runs", "regrade", run)
     assert (done.returncode, done.stdout) == (2, "")
     assert "was made by an incompatible version of sandrl" in done.stderr
+
+
+def test_the_problems_of_a_mixture_are_found_in_all_of_its_sources(
+    sandrl: Run, run: Path, problems: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"task_id": "dec", "prompt": "Subtract one.", "tests": ["assert f(1) == 0"]}\n', encoding="utf-8")
+    config = json.loads((run / "config.json").read_text("utf-8"))
+    config["options"]["problems"] = f"{other}=2,{problems}=1"
+    (run / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    done = sandrl("runs", "regrade", run)
+    assert (done.returncode, done.stdout) == (0, "Flipped: 0 of 3 verdicts\n"), done.stderr

@@ -20,7 +20,7 @@ from sandrl.config.parts import (
     DynamicSampling,
     MaskTruncated,
     MaxTokens,
-    Problems,
+    Mixture,
     QuestionPart,
     ReportTraining,
     Samples,
@@ -89,7 +89,7 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
         " resume dry_run config_file"
     )
 
-    problems: Problems = "mbpp"
+    problems: Mixture = "mbpp"
     num_problems: Count = option(10, "Train on the first N problems.", PROBLEMS, metavar="N")
     trajectories: str | None = option(
         None,

@@ -28,7 +28,7 @@ from sandrl.config.fields import (
 from sandrl.config.model import Count, Seed, Tries, Weight
 from sandrl.config.parts import (
     EXTRACT_HELP,
-    PROBLEMS_HELP,
+    MIXTURE_HELP,
     TOOL_CALLS_HELP,
     CachePart,
     DynamicSampling,
@@ -82,7 +82,7 @@ class GrpoConfig(RunPart, SandboxesPart, QuestionPart, CachePart, MappingPart, L
     problems: Annotated[
         str,
         Option(
-            f"{PROBLEMS_HELP} Default: `tiny` for the tiny policy, else `mbpp`.",
+            f"{MIXTURE_HELP} Default: `tiny` for the tiny policy, else `mbpp`.",
             PROBLEMS,
             metavar="SET|FILE",
             values="problem_sets",

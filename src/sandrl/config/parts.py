@@ -54,6 +54,8 @@ PROBLEMS_HELP = (
     " directory of files or tasks. Append :SPLIT to a set or dataset to select a split."
 )
 
+MIXTURE_HELP = f"{PROBLEMS_HELP} Several of them, with weights: `mbpp=2,mine.jsonl=1`."
+
 MAP_HELP = (
     "Map fields of the rows whose format is not recognised: `prompt=question,tests=info.asserts`; calls of a"
     " function need `cases=…,fn=…`. `FIELD:=VALUE` sets one value for all rows."
@@ -80,6 +82,10 @@ TOOL_CALLS, TASK_TOOL_CALLS = 20, 100
 Problems: TypeAlias = Annotated[
     str,
     Option(PROBLEMS_HELP, PROBLEMS, metavar="SET|FILE", values="problem_sets"),
+]
+Mixture: TypeAlias = Annotated[
+    str,
+    Option(MIXTURE_HELP, PROBLEMS, metavar="SET|FILE", values="problem_sets"),
 ]
 SkipBadRows: TypeAlias = Annotated[bool, Option("Skip and count unusable rows instead of stopping.", PROBLEMS)]
 NumProblems: TypeAlias = Annotated[

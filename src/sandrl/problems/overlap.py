@@ -1,8 +1,8 @@
 """Near duplicates within a set of problems, and what an evaluation set has in common with it.
 
 Exact duplicates are the business of `sandrl.problems.splits`, which leaves them out of every evaluation. Similar
-wording is weaker evidence: "the 2nd largest" and "the 3rd largest" differ. It is therefore reported, and left
-out on request only; and prompts whose words with digits differ, or whose machines do, are no near duplicates.
+wording is weaker evidence: "the 2nd largest" and "the 3rd largest" differ. It is therefore reported, and left out on
+request only. Near duplicates have the same words with digits, and the same machine.
 
 Both measures read a large set in one or two passes, and memory holds some numbers for each problem.
 """

@@ -254,6 +254,15 @@ class _Source:
 
 class _Configuration(Protocol):
     @property
+    def steps(self) -> int: ...
+
+    @property
+    def groups(self) -> int: ...
+
+    @property
+    def dynamic_sampling(self) -> int: ...
+
+    @property
     def profile(self) -> str | None: ...
 
     @property
@@ -286,3 +295,12 @@ def schedule_of(
 def has_own_order(config: _Configuration, parts: Sequence[Part]) -> bool:
     """Whether a configuration needs another order than that of a trainer: a filter by a profile needs none."""
     return len(parts) > 1 or config.curriculum is not None or config.profile == THIS
+
+
+def too_short_note(config: _Configuration, parts: Sequence[Part]) -> str:
+    """Why a run that is to measure its own pass rates cannot use them, in one line; empty if it can."""
+    most = config.steps * config.groups * (1 + config.dynamic_sampling)
+    problems = sum(len(part.names) for part in parts)
+    if config.profile != THIS or most > problems:
+        return ""
+    return f"profile {THIS} has no effect: the run takes {most} problems, and the first pass has {problems}"

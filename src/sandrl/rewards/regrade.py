@@ -32,6 +32,8 @@ from sandrl.judge.calibration import packages_of
 from sandrl.judge.judge import Judge, judge_version
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
 from sandrl.problems.loading import reading_of
+from sandrl.problems.mixture import sources_of
+from sandrl.problems.store import joined
 from sandrl.problems.tasks.lock import LOCK, TaskHold, TaskLock
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
 from sandrl.rewards.scoring import lifetime_seconds, score_batch
@@ -232,7 +234,8 @@ def _problems(request: RegradeConfig, reader: RunReader) -> Mapping[str, Problem
         return demo_problems()
     try:
         skips = options.get("skip_bad_rows") is True
-        return load_problems(source, skip_bad_rows=skips, **reading_of(request)).problems
+        loaded = (load_problems(each, skip_bad_rows=skips, **reading_of(request)) for each in sources_of(source))
+        return joined(*(each.problems for each in loaded))
     except (InputError, ServiceError) as error:
         if request.problems is not None:
             raise

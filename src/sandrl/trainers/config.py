@@ -9,6 +9,7 @@ existing step, and the budget may differ.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from sandrl.errors import UsageError
 from sandrl.problems.loading import reading_of
 from sandrl.problems.profile import Profile
 from sandrl.problems.quality import QualityFilter
+from sandrl.problems.schedule import too_short_note
 from sandrl.problems.splits import Splits, load_splits
 from sandrl.runs import RunReader, find_run
 from sandrl.runs.resumption import saved_config
@@ -86,7 +88,7 @@ def splits_of(config: GrpoConfig, quality: QualityFilter | None = None, profile:
     Raises:
         InputError: If they cannot be used.
     """
-    return load_splits(
+    sets = load_splits(
         config.problems,
         num_problems=config.num_problems,
         eval_problems=config.eval_problems,
@@ -99,6 +101,8 @@ def splits_of(config: GrpoConfig, quality: QualityFilter | None = None, profile:
         decontaminate=config.decontaminate,
         **reading_of(config),
     )
+    note = too_short_note(config, sets.parts)
+    return replace(sets, notes=(*sets.notes, note)) if note else sets
 
 
 def resumed(

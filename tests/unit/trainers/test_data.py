@@ -13,6 +13,7 @@ from sandrl.errors import InputError
 from sandrl.problems.mixture import sources_of
 from sandrl.problems.profile import Profile
 from sandrl.problems.splits import Splits, load_splits
+from sandrl.trainers.config import resolve, splits_of
 
 FILLER = "the quick brown fox jumps over a lazy dog while seven wise owls look on from the old oak tree"
 
@@ -128,3 +129,20 @@ def test_a_profile_filters_the_training_problems_and_not_the_evaluation(tmp_path
     assert list(sets.evaluation) == list(plain.evaluation)
     with pytest.raises(InputError, match=r"has 11 problems to train on, fewer than the 12 .*profile run: 11 of 40"):
         splits(source, eval_problems=50, num_problems=12, profile=Profile("run", Range(0.25, 0.5), dict(rates)))
+
+
+def test_a_run_of_less_than_a_pass_says_that_its_own_profile_has_no_effect(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.jsonl", "a", 50)
+    given: dict[str, Any] = {
+        "problems": source,
+        "profile": "this",
+        "curriculum": "easy-first",
+        "batch_size": 8,
+        "samples": 2,
+    }
+    short = resolve({**given, "steps": 10, "eval_problems": 0})
+    assert splits_of(short).remark == (
+        "profile this has no effect: the run takes 40 problems, and the first pass has 50"
+    )
+    assert splits_of(resolve({**given, "steps": 13, "eval_problems": 0})).remark is None
+    assert splits_of(resolve({**given, "steps": 10, "eval_problems": 0, "dynamic_sampling": 1})).remark is None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from sandrl.problems.mixture import sources_of
 from sandrl.problems.profile import Profile
 from sandrl.problems.prompting import Prompting
 from sandrl.problems.quality import QualityFilter
-from sandrl.problems.schedule import Part, Schedule, schedule_of
+from sandrl.problems.schedule import Part, Schedule, schedule_of, too_short_note
 from sandrl.problems.splits import TrainingSet, check_names, training_set, training_split
 from sandrl.rollouts.episodes import EpisodeOptions, is_mixed
 from sandrl.rollouts.tools import HAS_MIXED_TOOLS, TOOL_SCHEMAS
@@ -219,8 +219,10 @@ def _problems(
         profile=profile,
         num_problems=config.num_problems,
     )
-    for note in (*notes, *found.notes):
-        emit(Warned(note))
+    if note := too_short_note(config, found.parts):
+        found = replace(found, notes=(*found.notes, note))
+    for each in (*notes, *found.notes):
+        emit(Warned(each))
     if len(found.problems) < config.groups:
         name, fits = ("num_problems", 1) if config.batch_size is None else ("batch_size", config.samples)
         raise InputError(
