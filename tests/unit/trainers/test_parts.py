@@ -78,6 +78,11 @@ def test_a_step_without_a_reward_has_a_line_too() -> None:
     )
 
 
+def test_the_line_of_a_step_counts_groups_that_nothing_has_replaced() -> None:
+    metrics: dict[str, float | None] = {"reward/zero_variance_groups": 5, "reward/groups": 8, "groups/missing": 1}
+    assert "groups with equal rewards 5/8 (1 missing)," in step_line(events.StepFinished(0, 3, metrics), GRPO)
+
+
 @pytest.mark.parametrize(("width", "headers"), [(80, 8), (40, 4)])
 def test_a_narrow_terminal_shows_what_matters_and_cuts_no_number(width: int, headers: int) -> None:
     metrics: dict[str, float | None] = {"reward/mean": 0.41, "reward/std": 0.49, "pass_rate": 0.41, "loss": -0.0123}
