@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,6 +17,7 @@ from sandrl.problems import Completion
 from sandrl.runs import RunReader
 from sandrl.runs.statistics import training_reward
 from sandrl.scoring.policies import Components, binary
+from tests.support.scripted_model import Answer, Question, Says, ScriptedModel
 from tests.trainers.conftest import TrainHere, take_trl_step
 
 # Those of libraries are not ours.
@@ -85,6 +87,28 @@ def test_components_alone_are_a_gradient_and_the_metrics_add_up(train_here: Trai
     assert metrics["training_reward/std"] > 0.0
     assert metrics["reward/zero_variance_groups"] == 0
     assert metrics["grad_norm"] > 0.0
+
+
+def test_grades_of_a_model_are_trained_on_and_what_has_none_is_left_out(train_here: TrainHere) -> None:
+    def grade(question: Question) -> Answer:
+        document = json.loads(question.messages[1]["content"])
+        points = len(document["answer"]) % 10
+        return Says("?") if points == 9 else Says(json.dumps({"id": document["id"], "points": points}))
+
+    given: dict[str, Any] = {"model": "tiny", "problems": "toy", "steps": 1, "batch_size": 8, "samples": 4}
+    given |= {"eval_problems": 0, "runtime": "local", "run_name": "graded"}
+    with ScriptedModel(grade) as judge:
+        reader = RunReader(train_here(**given, judge_base_url=judge.base_url, judge_weight=0.5))
+    rows = reader.trajectories().rows
+    assert len(rows) == 8
+    for row in rows:
+        points = len(row.completion or "") % 10
+        assert row.components == ({} if points == 9 else {"judge": pytest.approx(0.05 * points)})
+        assert (row.reward is None, row.status == "judge_error") == (points == 9, points == 9)
+    [step] = reader.metrics().rows
+    trained = [row.reward + math.fsum(row.components.values()) for row in rows if row.reward is not None]
+    assert step.metrics["training_reward/mean"] == pytest.approx(math.fsum(trained) / len(trained))
+    assert step.metrics["unscorable"] == 8 - len(trained)
 
 
 @pytest.fixture(scope="module")
