@@ -260,7 +260,7 @@ def test_mlflow_has_each_step_once(tmp_path: Path) -> None:
     for name, values in by_metric(tmp_path).items():
         history = client.get_metric_history(run.info.run_id, name.replace("@", "_at_"))
         assert sorted((each.step, each.value) for each in history) == values
-    [file] = tmp_path.glob("mlruns/**/table/completions-4.json")
+    [file] = tmp_path.glob(f"mlruns/**/{run.info.run_id}/**/table/completions-4.json")
     table = json.loads(file.read_text())
     assert dict(zip(table["columns"], table["data"][0], strict=True))["status"] == "failed"
 

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+from sandrl.errors import RunOutcome
 from sandrl.runs import RunWriter
 from sandrl.runs.rows import MetricsRow, ProblemRow, TrajectoryRow
 from sandrl.runs.trackers import reporting
@@ -52,6 +53,7 @@ def main() -> None:
         if len(sys.argv) > 5:
             time.sleep(float(sys.argv[5]))
             os.kill(os.getpid(), signal.SIGKILL)
+        writer.finish(RunOutcome.FINISHED)
     say("done")
 
 

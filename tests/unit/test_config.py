@@ -36,6 +36,7 @@ from sandrl.config.tinker import TinkerServeConfig
 from sandrl.config.toml import read_toml, to_toml
 from sandrl.config.words import Overlap
 from sandrl.errors import InputError, UsageError
+from sandrl.settings import ReportTo
 
 MODELS = list(dict.fromkeys(CONFIGS.values()))
 SCORING_MODELS = [model for model in MODELS if model is not TinkerServeConfig]
@@ -83,6 +84,10 @@ def values(name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
         found = st.sampled_from(["0.1..0.9", "..0.5", "0.25..", "0..1"])
     elif get_origin(kind) is Literal:
         found = st.sampled_from(get_args(kind))
+    elif name == "report_to":
+        trackers = [each for each in ReportTo if each is not ReportTo.NONE]
+        several = st.lists(st.sampled_from(trackers), min_size=1, unique=True).map(tuple)
+        found = several | st.just((ReportTo.NONE,))
     elif get_origin(kind) is tuple:
         found = st.lists(WORDS, max_size=3).map(tuple)
     elif get_origin(kind) is dict:
@@ -149,6 +154,8 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
     def possible(chosen: dict[str, Any]) -> Config:
         if "cache" in chosen and not chosen["caching"]:
             chosen["cache"] = None
+        if chosen.get("report_to") == (ReportTo.NONE,):
+            chosen["log_completions"] = 0
         if chosen.get("trajectories") is not None:
             chosen |= {"min_quality": None, "profile": None, "deduplicate": False, "dynamic_sampling": 0}
         if "profile" in chosen:
