@@ -30,7 +30,7 @@ from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import resolve
 from sandrl.config.model import Config
 from sandrl.config.parts import JudgePart, QuestionPart, ScoringPart
-from sandrl.config.scoring import OF_SANDBOXES, RewardConfig
+from sandrl.config.scoring import OF_SANDBOXES, RedteamConfig, RewardConfig
 from sandrl.config.serve import ServeConfig
 from sandrl.config.tinker import TinkerServeConfig
 from sandrl.config.toml import read_toml, to_toml
@@ -158,6 +158,8 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
             chosen["log_completions"] = 0
         if chosen.get("trajectories") is not None:
             chosen |= {"min_quality": None, "profile": None, "deduplicate": False, "dynamic_sampling": 0}
+            chosen |= {"max_flat_rounds": 3, **dict.fromkeys(JudgePart.model_fields.keys() - {"judge_weight"})}
+            chosen["judge_weight"] = 1.0
         if "profile" in chosen:
             if chosen["profile"] is None:
                 chosen["difficulty"] = chosen["curriculum"] = None
@@ -179,8 +181,10 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
             chosen |= {"service": "http://localhost:8642", "reward": "fraction"}
         if issubclass(model, JudgePart) and chosen.get("service") is not None:
             chosen = {name: value for name, value in chosen.items() if name not in JudgePart.model_fields}
-        elif issubclass(model, JudgePart):
+        elif issubclass(model, JudgePart) and chosen.get("trajectories") is None:
             chosen["judge_base_url"] = "http://localhost:8000/v1"
+        if model is RedteamConfig:
+            chosen["judge_weight"] = 1.0
         if model is ServeConfig:
             chosen["second_opinion"], chosen["hash_seeds"] = 0.0, 1
             chosen["certificate_key"] = chosen["certificate"]
@@ -201,7 +205,7 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
             adapters_only = (ArtBackendKind.LOCAL, ArtBackendKind.TINKER, ArtBackendKind.SERVERLESS)
             chosen["lora"] = chosen["lora"] or chosen["backend"] in adapters_only
             if chosen["backend"] is ArtBackendKind.SERVERLESS:
-                chosen |= {"policy": ArtPolicy.TRAINED, "lora_rank": 8, "renderer": None}
+                chosen |= {"policy": ArtPolicy.TRAINED, "lora_rank": 8, "renderer": None, "chat_template": None}
             chosen["num_problems"] = max(chosen["num_problems"], (chosen["batch_size"] or 0) // chosen["samples"])
             if chosen["policy"] is ArtPolicy.TRAINED:
                 chosen["temperature"] = chosen["temperature"] or 1.0

@@ -172,7 +172,9 @@ def trackers_of(reader: RunReader, named: str | None) -> tuple[ReportTo, ...]:
     except ValueError as error:
         raise UsageError(f"the list of trackers {error}") from error
     assert isinstance(words, list | tuple)
-    found = [ReportTo(word) for word in words if word not in (ReportTo.AUTO, ReportTo.NONE)]
+    found = dict.fromkeys(ReportTo(word) for word in words if word not in (ReportTo.AUTO, ReportTo.NONE))
+    if named is not None and len(found) < len(words):
+        raise UsageError("the list of trackers must name each of them, once: wandb, tensorboard, mlflow, trackio")
     return tuple(found) or (ReportTo.WANDB,)
 
 
