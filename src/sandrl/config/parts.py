@@ -372,7 +372,7 @@ class JudgePart(Config):
     @model_validator(mode="after")
     def _has_a_model_that_grades(self) -> Self:
         if self.judge_base_url is not None:
-            check_model_address(self.judge_base_url)
+            check_model_address(self.judge_base_url, "judge_base_url")
             return self
         names = JudgePart.model_fields.keys() - {"judge_base_url"}
         if used := [name for name in sorted(names) if getattr(self, name) != type(self).model_fields[name].default]:
@@ -384,7 +384,10 @@ class CachePart(ScoringPart):
     """Where verdicts are kept from one run to the next."""
 
     cache: Path | None = option(
-        None, "Store verdicts in this directory, and reuse verdicts of earlier runs.", SCORING, metavar="DIR"
+        None,
+        "Store verdicts and grades in this directory, and reuse those of earlier runs.",
+        SCORING,
+        metavar="DIR",
     )
 
     @model_validator(mode="after")
