@@ -322,7 +322,7 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(
     from sandrl.tiny import tiny_policy
 
     policy = tiny_policy(cache)
-    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "model.safetensors"):
         if (policy / name).exists():
             (tmp_path / name).write_bytes((policy / name).read_bytes())
     config = json.loads((policy / "config.json").read_text())
