@@ -249,7 +249,7 @@ def test_adapters_and_a_directory_of_ones_own(command: Command, cache: Path, tmp
     assert gradient_steps(tmp_path / "runs" / "adapters") == [1]
 
 
-@pytest.mark.parametrize("kind", ["--lora", "--no-lora"])
+@pytest.mark.parametrize("kind", ["--lora", pytest.param("--no-lora", marks=pytest.mark.slow)])
 def test_an_exported_model_is_the_one_that_acts_in_the_next_step(command: Command, tmp_path: Path, kind: str) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
