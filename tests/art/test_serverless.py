@@ -257,7 +257,7 @@ def test_a_deployment_without_a_list_of_models_refuses_them_itself(training: Tra
         ({"model": "gpt"}, "policy: the backend serverless scores no tokens of other models"),
         ({"lora_rank": 16}, "lora_rank: the backend serverless decides it"),
         ({"renderer": "qwen3"}, "renderer: only tinker has one"),
-        ({"chat_template": "plain"}, "chat_template: the backend serverless has that of the model"),
+        ({"chat_template": "plain"}, "chat_template: W&B Training makes texts of conversations itself"),
         ({"lora": False}, "lora: the backend serverless trains adapters only"),
     ],
 )

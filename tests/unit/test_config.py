@@ -116,8 +116,8 @@ def ask_possibly(model: type[Config], chosen: dict[str, Any]) -> None:
             chosen[name] = f"@@{chosen[name].lstrip('@')}"
     if chosen["prompt_template"] is not None:
         chosen["prompt_template"] += "{prompt}"
-    has_renderer = chosen.get("backend") in (ArtBackendKind.TINKER, ArtBackendKind.EMBEDDED)
-    if has_renderer or model is RolloutConfig or (model is EvalConfig and chosen.get("base_url") is not None):
+    is_elsewhere = model is ArtTrainConfig and chosen["backend"] not in (ArtBackendKind.AUTO, ArtBackendKind.LOCAL)
+    if is_elsewhere or model is RolloutConfig or (model is EvalConfig and chosen.get("base_url") is not None):
         chosen["chat_template"] = None
     chosen["extra_body"] = {f"own_{name}": value for name, value in chosen["extra_body"].items()}
     has_tools = "tools" in (chosen.get("rollout"), getattr(chosen.get("rollout"), "value", ""))
@@ -158,8 +158,7 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
             chosen["log_completions"] = 0
         if chosen.get("trajectories") is not None:
             chosen |= {"min_quality": None, "profile": None, "deduplicate": False, "dynamic_sampling": 0}
-            chosen |= {"max_flat_rounds": 3, **dict.fromkeys(JudgePart.model_fields.keys() - {"judge_weight"})}
-            chosen["judge_weight"] = 1.0
+            chosen["max_flat_rounds"] = 3
         if "profile" in chosen:
             if chosen["profile"] is None:
                 chosen["difficulty"] = chosen["curriculum"] = None
@@ -179,9 +178,9 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
         if chosen.get("service") is not None:
             chosen = {name: value for name, value in chosen.items() if name not in OF_SANDBOXES}
             chosen |= {"service": "http://localhost:8642", "reward": "fraction"}
-        if issubclass(model, JudgePart) and chosen.get("service") is not None:
+        if issubclass(model, JudgePart) and (chosen.get("service") or chosen.get("trajectories")) is not None:
             chosen = {name: value for name, value in chosen.items() if name not in JudgePart.model_fields}
-        elif issubclass(model, JudgePart) and chosen.get("trajectories") is None:
+        elif issubclass(model, JudgePart):
             chosen["judge_base_url"] = "http://localhost:8000/v1"
         if model is RedteamConfig:
             chosen["judge_weight"] = 1.0
@@ -205,7 +204,7 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
             adapters_only = (ArtBackendKind.LOCAL, ArtBackendKind.TINKER, ArtBackendKind.SERVERLESS)
             chosen["lora"] = chosen["lora"] or chosen["backend"] in adapters_only
             if chosen["backend"] is ArtBackendKind.SERVERLESS:
-                chosen |= {"policy": ArtPolicy.TRAINED, "lora_rank": 8, "renderer": None, "chat_template": None}
+                chosen |= {"policy": ArtPolicy.TRAINED, "lora_rank": 8, "renderer": None}
             chosen["num_problems"] = max(chosen["num_problems"], (chosen["batch_size"] or 0) // chosen["samples"])
             if chosen["policy"] is ArtPolicy.TRAINED:
                 chosen["temperature"] = chosen["temperature"] or 1.0

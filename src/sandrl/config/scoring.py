@@ -161,7 +161,7 @@ class RedteamConfig(RunPart, SandboxesPart, ScoringPart, JudgePart, MappingPart,
         return self
 
 
-class RegradeConfig(SandboxesPart, ScoringPart, JudgePart, MappingPart, LockPart):
+class RegradeConfig(SandboxesPart, ScoringPart, MappingPart, LockPart):
     """`sandrl runs regrade`; options that are not given have the values of the run."""
 
     short_help: ClassVar[str] = (

@@ -148,7 +148,7 @@ def reporting(
     if {ReportTo.AUTO, ReportTo.WANDB} & {*report_to} and settings.wandb_mode != "disabled":
         _use_wandb(told, run, settings, by_name=ReportTo.WANDB in report_to, is_training=is_training, emit=emit)
     if _every(config) and report_to and not told.has_trackers and told.wandb_run is None:
-        missing = f"{LOG_COMPLETIONS}: no tracker is told of this run, so none gets a table"
+        missing = f"{LOG_COMPLETIONS}: no tracker receives this run, so no table is sent"
         emit(Warned(missing, hint="name one with `report_to`", fields=("report_to", LOG_COMPLETIONS)))
     if len(config.jobs) == 1:
         told.begin(1)
