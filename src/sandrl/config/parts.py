@@ -384,7 +384,10 @@ class CachePart(ScoringPart):
     """Where verdicts are kept from one run to the next."""
 
     cache: Path | None = option(
-        None, "Store verdicts in this directory, and reuse verdicts of earlier runs.", SCORING, metavar="DIR"
+        None,
+        "Store verdicts and grades in this directory, and reuse those of earlier runs.",
+        SCORING,
+        metavar="DIR",
     )
 
     @model_validator(mode="after")

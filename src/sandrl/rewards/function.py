@@ -452,7 +452,7 @@ def reward_function(
         fallback_reward: The value of `zero`.
         caching: Judge identical completions once.
         grading: The model that grades answers; the grade is a component, and without one the whole reward is `None`.
-        cache: Directory of verdicts, kept from run to run; `None` keeps them in memory.
+        cache: Directory of verdicts and grades, kept from run to run; `None` keeps them in memory.
         runtime: The runtime of the sandboxes: `auto`, the name of a provider (`local`, `remote`, `daemonless`), or
             `ray`: a Ray cluster, at the address in `RAY_ADDRESS` or in `ray:ADDRESS`.
         image: Container image of the sandboxes; `None` for the runtime's default.
@@ -478,6 +478,8 @@ def reward_function(
     check_weight("fallback_reward", fallback_reward, least=-LARGEST_WEIGHT)
     check_text("cache", None if cache is None else str(cache))
     weights, others = _components(components)
+    if grading is not None and grading.cache is None and cache is not None:
+        grading = replace(grading, cache=Path(cache))
     options = ScoreOptions(
         extraction=_word(Extraction, extraction, "extraction"),
         limits=limits,

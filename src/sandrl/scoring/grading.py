@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +26,7 @@ from sandrl.config.parts import JudgePart
 from sandrl.digests import digest_of
 from sandrl.errors import AuthenticationError, InputError, SandrlError
 from sandrl.events import Emit, JudgeMeasured, ignore
+from sandrl.files import read_entry, write_entry
 from sandrl.scoring.agreement import Agreement, Label, agreement, read_labels
 from sandrl.settings import load_settings
 
@@ -37,6 +39,8 @@ RUBRIC = "10 points: right, complete and clear. 5 points: partly right. 0 points
 
 _LONGEST_ANSWER = 40_000
 _LONGEST_REPLY_TOKENS = 2048
+_TEMPERATURE = 0.0
+_MOST_ENTRY_BYTES = 1 << 20
 _AT_ONCE = 16
 _FORM = (
     'Reply with one line of JSON and nothing after it: {"id": "ID", "reason": "…", "points": N}, where ID is the id of'
@@ -81,6 +85,7 @@ class Grading:
         labels: Answers with known grades, which it grades first.
         tries: How often it is asked until it answers in the form that it was asked for.
         most_requests: How often it is asked at most by this process; `None` for no maximum.
+        cache: Directory in which grades are kept from run to run; `None` keeps them in memory.
 
     Raises:
         UsageError: If the weight is no number from 0 to `bounds.LARGEST_WEIGHT`.
@@ -95,6 +100,7 @@ class Grading:
     most_requests: int | None = None
     timeout_seconds: float = 120.0
     retries: int = 4
+    cache: Path | None = None
 
     def __post_init__(self) -> None:
         check_weight("judge_weight", self.weight)
@@ -116,6 +122,7 @@ class Grading:
             config.judge_weight,
             labels=() if config.judge_labels is None else tuple(read_labels(config.judge_labels)),
             most_requests=config.judge_requests,
+            cache=getattr(config, "cache", None),
         )
 
 
@@ -134,7 +141,7 @@ class ModelJudge:
         self.grading = grading
         self.requests = 0
         self.agreement: Agreement | None = None
-        self._known: dict[bytes, Grade] = {}
+        self._known: dict[str, list[Grade]] = {}
         self._lock = threading.Lock()
         self._model: EndpointModel | None = None
 
@@ -155,23 +162,48 @@ class ModelJudge:
 
     def grade(self, task: str, answer: str) -> Grade:
         """Grades an answer; a failure of the judge is a grade without a score, and no answer is graded twice."""
-        key = digest_of([self.grading.base_url, self.grading.model, self.grading.rubric, task, answer])
-        with self._lock:
-            known = self._known.get(key)
-        if known is None:
-            known = self._grades(task, [answer], _FORM)[0]
-            if known.score is not None:
-                with self._lock:
-                    self._known[key] = known
-        return known
+        return self._known_or_asked(task, [answer], _FORM)[0]
 
     def rank(self, task: str, answers: Sequence[str]) -> list[Grade]:
-        """Grades N answers to a task, relative to one another, in one question.
+        """Grades N answers to a task, relative to one another, in one question, and no group twice.
 
         Returns:
             N grades; if the judge fails, none of them has a score.
         """
-        return self._grades(task, answers, _RANKING) if answers else []
+        return self._known_or_asked(task, answers, _RANKING) if answers else []
+
+    def _known_or_asked(self, task: str, answers: Sequence[str], form: str) -> list[Grade]:
+        model = self._asked()
+        conditions = [model.base_url, model.name, _TEMPERATURE, _LONGEST_REPLY_TOKENS, _FRAME, form]
+        key = digest_of([*conditions, self.grading.rubric, task, *answers]).hex()
+        with self._lock:
+            known = self._known.get(key)
+        if known is None:
+            known = self._kept(key, len(answers)) or self._grades(task, answers, form)
+            if all(grade.score is not None for grade in known):
+                with self._lock:
+                    self._known[key] = known
+                self._keep(key, known)
+        return known
+
+    def _kept(self, key: str, count: int) -> list[Grade] | None:
+        if self.grading.cache is None:
+            return None
+        try:
+            entry = read_entry(self.grading.cache, key, _MOST_ENTRY_BYTES)
+            found = [Grade(int(points) / MOST_POINTS, str(entry["reason"])) for points in entry["points"]]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+        is_whole = len(found) == count and all(0.0 <= (grade.score or 0.0) <= 1.0 for grade in found)
+        return found if is_whole else None
+
+    def _keep(self, key: str, grades: Sequence[Grade]) -> None:
+        if self.grading.cache is not None:
+            points = [round((grade.score or 0.0) * MOST_POINTS) for grade in grades]
+            # What cannot be written is asked for again; the cache of verdicts, which is there too, has said so.
+            with suppress(OSError):
+                self.grading.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_entry(self.grading.cache, key, {"points": points, "reason": grades[0].reason})
 
     def _grades(self, task: str, answers: Sequence[str], form: str) -> list[Grade]:
         from sandrl.models.client import Stopped
@@ -220,7 +252,7 @@ class ModelJudge:
                 endpoint = ModelEndpoint(
                     wanted.base_url, load_settings().openai_api_key, wanted.timeout_seconds, wanted.retries
                 )
-                model = EndpointModel(endpoint, wanted.model, Sampling(0.0, _LONGEST_REPLY_TOKENS))
+                model = EndpointModel(endpoint, wanted.model, Sampling(_TEMPERATURE, _LONGEST_REPLY_TOKENS))
                 model.check()
                 self._model = model
             return self._model

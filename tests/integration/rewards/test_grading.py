@@ -6,6 +6,7 @@ import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,6 +81,21 @@ def test_a_judge_that_fails_once_is_asked_again(job: Job) -> None:
     with ScriptedModel(script) as model:
         [result] = graded(model, job, RIGHT)
     assert result.components == {"judge": 0.7}
+
+
+def test_grades_are_kept_from_run_to_run_and_failures_are_not(tmp_path: Path) -> None:
+    def script(question: Question) -> Answer:
+        return Fault(500) if question.number == 0 else gives(lambda _: 7)(question)
+
+    with ScriptedModel(script) as model:
+        given: dict[str, Any] = {"cache": tmp_path / "cache", "retries": 0}
+        grades = [ModelJudge(Grading(model.base_url, **given)).score("?", "an answer") for _ in range(3)]
+        assert (grades, len(model.questions)) == ([None, 0.7, 0.7], 2)
+        for entry in (tmp_path / "cache").rglob("*.json"):
+            entry.write_text('{"points": [11], "reason": ""}')
+        assert ModelJudge(Grading(model.base_url, **given)).score("?", "an answer") == 0.7
+        assert ModelJudge(Grading(model.base_url, rubric="Another.", **given)).score("?", "an answer") == 0.7
+        assert len(model.questions) == 4
 
 
 def test_a_judge_that_was_asked_often_enough_gives_no_further_reward(job: Job) -> None:
