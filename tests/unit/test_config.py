@@ -29,7 +29,7 @@ from sandrl.config.fields import KEY_VALUE, flags, options
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import resolve
 from sandrl.config.model import Config
-from sandrl.config.parts import JudgePart, QuestionPart, ScoringPart
+from sandrl.config.parts import MOST_RANKED, JudgePart, QuestionPart, ScoringPart
 from sandrl.config.scoring import OF_SANDBOXES, RewardConfig
 from sandrl.config.serve import ServeConfig
 from sandrl.config.tinker import TinkerServeConfig
@@ -181,6 +181,8 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
             chosen = {name: value for name, value in chosen.items() if name not in JudgePart.model_fields}
         elif issubclass(model, JudgePart):
             chosen["judge_base_url"] = "http://localhost:8000/v1"
+            if not 2 <= (chosen.get("samples") or 0) <= MOST_RANKED and "judge_ranking" in chosen:
+                chosen["judge_ranking"] = False
         if model is ServeConfig:
             chosen["second_opinion"], chosen["hash_seeds"] = 0.0, 1
             chosen["certificate_key"] = chosen["certificate"]
