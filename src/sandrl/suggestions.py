@@ -268,7 +268,7 @@ COMMANDS: Mapping[str, str] = {
     "problems ls": "list datasets dataset tasks sets list_problems benchmarks",
     "problems validate": "validate check_problems lint verify_problems",
     "problems convert": "convert import export transform",
-    "problems overlap": "overlap duplicates dedup deduplicate near_duplicates contamination decontaminate",
+    "problems duplicates": "overlap dedup deduplicate near_duplicates contamination decontaminate",
     "policy build": "build model tiny",
     "prices show": "price cost costs",
     "runs ls": "ls list history experiments jobs list_runs",

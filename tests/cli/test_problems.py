@@ -353,25 +353,25 @@ def test_a_wrong_row_hides_no_other(sandrl: Run, tmp_path: Path) -> None:
     assert "1 rows of problems skipped" in done.stderr
 
 
-def test_overlaps_are_listed_within_a_set_and_between_two(sandrl: Run, tmp_path: Path) -> None:
+def test_duplicates_are_listed_within_a_set_and_between_two(sandrl: Run, tmp_path: Path) -> None:
     prompt = "Return the largest sum of neighbours in a list of whole numbers, or zero for an empty list of numbers."
     mine = written(
         tmp_path / "mine.jsonl", SQUARE, {**ECHO, "prompt": prompt}, {**CUBE, "prompt": f"{prompt} Think first."}
     )
     theirs = written(tmp_path / "theirs.jsonl", {**ECHO, "task_id": "sum\x1b[31m", "prompt": prompt.upper()})
-    done = sandrl("problems", "overlap", mine)
+    done = sandrl("problems", "duplicates", mine)
     assert done.returncode == 0, done.stderr
     assert [line.split() for line in done.stdout.splitlines()] == [
         ["problem", "like", "in", "common"],
         ["cube", "echo", "90%"],
     ]
     assert done.stderr == "1 of 3 problems are near duplicates of earlier ones\n"
-    done = sandrl("problems", "overlap", mine, theirs)
+    done = sandrl("problems", "duplicates", mine, theirs)
     assert "\x1b" not in done.stdout
     assert done.stderr.splitlines() == [
-        f"1 of 1 problems overlap with problems of {mine}",
+        f"1 of 1 problems are contaminated by problems of {mine}",
         "1 of 1 have the same checks or the same prompt as one of them",
     ]
-    document = json.loads(sandrl("problems", "overlap", mine, theirs, "--json").stdout)
+    document = json.loads(sandrl("problems", "duplicates", mine, theirs, "--json").stdout)
     assert (document["n"], document["duplicates"]) == (1, 1)
-    assert {(each["other"], each["share"]) for each in document["overlaps"]} == {("echo", 1.0), ("cube", 1.0)}
+    assert {(each["other"], each["share"]) for each in document["matches"]} == {("echo", 1.0), ("cube", 1.0)}

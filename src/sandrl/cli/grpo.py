@@ -108,7 +108,7 @@ def _plan_document(plan: GrpoPlan) -> dict[str, Any]:
         "is_held_out": plan.sets.is_held_out,
         "remark": plan.sets.remark,
         "sources": {part.source: len(part.names) for part in plan.sets.parts},
-        "overlaps": [asdict(each) for each in plan.sets.overlaps],
+        "contaminated": [asdict(each) for each in plan.sets.matches],
         "processes": plan.processes,
         "completions_per_pass": plan.completions_per_pass,
         "on_gpu": plan.on_gpu,

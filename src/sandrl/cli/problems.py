@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sandrl.problems import Problem, Prompt
     from sandrl.problems.tasks.task import Task
 
-app = typer.Typer(name="problems", help="Sets of problems: ls, show, convert, overlap, validate, cards.")
+app = typer.Typer(name="problems", help="Sets of problems: ls, show, convert, duplicates, validate, cards.")
 app.command("cards")(cards)
 
 # The fields of a row that `show --checks` adds.
@@ -161,8 +161,8 @@ def convert_problems(
     typer.echo(f"{converted.written} problems written to {out}", err=True)
 
 
-@app.command("overlap")
-def overlap(
+@app.command("duplicates")
+def duplicates(
     problems: Annotated[
         str, typer.Argument(metavar="SET|FILE", help=PROBLEMS_HELP, autocompletion=values.problem_sets)
     ],
@@ -185,7 +185,7 @@ def overlap(
     its words or more are in runs of 8 words that a training problem also has.
     """
     from sandrl.problems import load_problems
-    from sandrl.problems.overlap import contaminated, near_duplicates
+    from sandrl.problems.similarity import contaminated, near_duplicates
     from sandrl.problems.splits import without_duplicates
 
     def load(source: str) -> Mapping[str, Problem]:
@@ -202,7 +202,7 @@ def overlap(
     if json_:
         pairs = [asdict(each) for each in found]
         print_json(
-            {"source": problems, "evaluation": evaluation, "n": len(second), "duplicates": equal, "overlaps": pairs}
+            {"source": problems, "evaluation": evaluation, "n": len(second), "duplicates": equal, "matches": pairs}
         )
         return
     table = Table([Column("problem"), Column("like"), Column("in common", is_number=True)])
@@ -212,7 +212,7 @@ def overlap(
     if evaluation is None:
         typer.echo(f"{count} of {len(first)} problems are near duplicates of earlier ones", err=True)
     else:
-        typer.echo(f"{count} of {len(second)} problems overlap with problems of {visible(problems)}", err=True)
+        typer.echo(f"{count} of {len(second)} problems are contaminated by problems of {visible(problems)}", err=True)
         typer.echo(f"{equal} of {len(second)} have the same checks or the same prompt as one of them", err=True)
 
 

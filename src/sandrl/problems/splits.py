@@ -26,11 +26,11 @@ from typing import Any, TypeAlias, Unpack
 from sandrl.errors import InputError
 from sandrl.problems.loading import Reading, load_problems
 from sandrl.problems.mixture import sources_of
-from sandrl.problems.overlap import Overlap, contaminated, near_duplicates
 from sandrl.problems.problem import Problem
 from sandrl.problems.profile import Profile
 from sandrl.problems.quality import QualityFilter
 from sandrl.problems.schedule import Part, Schedule
+from sandrl.problems.similarity import Match, contaminated, near_duplicates
 from sandrl.problems.sources import TEST, TRAIN, named_set
 from sandrl.problems.store import joined, select
 from sandrl.syntax import parse
@@ -48,7 +48,7 @@ class Splits:
         notes: How many rows were skipped, for each source of which some were, and what was left out for other reasons.
         parts: The training problems by source, with the weights of a mixture.
         profile: The pass rates of the training problems; None without an earlier run.
-        overlaps: The evaluation problems that overlap with training problems.
+        matches: The evaluation problems that are contaminated, each with a training problem that has its words.
     """
 
     train: Mapping[str, Problem]
@@ -59,7 +59,7 @@ class Splits:
     notes: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
     profile: Profile | None = None
-    overlaps: tuple[Overlap, ...] = ()
+    matches: tuple[Match, ...] = ()
 
     @property
     def remark(self) -> str | None:
@@ -195,8 +195,8 @@ def load_splits(
     """Loads the problems of a run.
 
     `eval_problems` are at most so many, the same for every seed; for 0 none are held out. What `quality` does not
-    accept is left out before the set is split, and what `profile` or an overlap leaves out of the training set after
-    that: the evaluation is the same. The source may be a mixture (`sandrl.problems.mixture`).
+    accept is left out before the set is split, and what other options leave out of the training set
+    after that: the evaluation is the same. The source may be a mixture (`sandrl.problems.mixture`).
     """
     notes: dict[str, None] = {}
 
@@ -216,13 +216,13 @@ def load_splits(
     if eval_set is not None:
         _check_others(train, distinct, eval_set)
     evaluation = _sample(distinct or train, eval_problems, seed=0)
-    overlaps = contaminated(evaluation, train) if distinct and decontaminate else []
+    matches = contaminated(evaluation, train) if distinct and decontaminate else []
     chosen = training_set(
         sources,
         weights,
         source=source,
         deduplicate=deduplicate,
-        without={each.other for each in overlaps},
+        without={each.other for each in matches},
         profile=profile,
         num_problems=num_problems,
         seed=seed,
@@ -235,31 +235,31 @@ def load_splits(
             path=source,
         )
     if not decontaminate and distinct:
-        overlaps = contaminated(evaluation, chosen.problems)
+        matches = contaminated(evaluation, chosen.problems)
     return Splits(
         chosen.problems,
         evaluation,
         is_held_out=bool(distinct),
         duplicates=len(others) - len(distinct),
         quality=quality,
-        notes=(*notes, *chosen.notes, *_overlap_note(overlaps, len(evaluation), is_left_out=decontaminate)),
+        notes=(*notes, *chosen.notes, *_contamination(matches, len(evaluation), is_left_out=decontaminate)),
         parts=chosen.parts,
         profile=profile,
-        overlaps=tuple(overlaps),
+        matches=tuple(matches),
     )
 
 
-def _overlap_note(overlaps: Sequence[Overlap], of: int, *, is_left_out: bool) -> list[str]:
-    if not overlaps:
+def _contamination(matches: Sequence[Match], of: int, *, is_left_out: bool) -> list[str]:
+    if not matches:
         return []
-    names = {each.task_id for each in overlaps}
+    names = {each.task_id for each in matches}
     if is_left_out:
-        others = len({each.other for each in overlaps})
-        noun = "problem overlaps" if others == 1 else "problems overlap"
-        return [f"{others} training {noun} with {len(names)} of {of} evaluation problems: left out"]
-    first = overlaps[0]
+        others = len({each.other for each in matches})
+        noun = "problem contaminates" if others == 1 else "problems contaminate"
+        return [f"{others} training {noun} {len(names)} of {of} evaluation problems: left out"]
+    first = matches[0]
     example = f"{first.task_id} has {first.share:.0%} of its words in common with {first.other}"
-    return [f"{len(names)} of {of} evaluation problems overlap with training problems: {example}"]
+    return [f"{len(names)} of {of} evaluation problems are contaminated by training problems: {example}"]
 
 
 def _split_of(source: str, load: Load, *, is_held_out: bool) -> tuple[Mapping[str, Problem], Mapping[str, Problem]]:

@@ -110,14 +110,14 @@ def test_contamination_is_told_and_left_out_on_request(tmp_path: Path) -> None:
     held_out.write_text(json.dumps({"task_id": "e", "prompt": f"Answer: {FILLER} twice.", "tests": ["assert h()"]}))
     told = splits(str(train), eval_problems=5, eval_set=str(held_out))
     assert "leak" in told.train
-    assert [(each.task_id, each.other) for each in told.overlaps] == [("e", "leak")]
+    assert [(each.task_id, each.other) for each in told.matches] == [("e", "leak")]
     assert told.remark == (
-        "1 of 1 evaluation problems overlap with training problems: e has 91% of its words in common with leak"
+        "1 of 1 evaluation problems are contaminated by training problems: e has 91% of its words in common with leak"
     )
     clean = splits(str(train), eval_problems=5, eval_set=str(held_out), decontaminate=True)
     assert set(clean.train) == set(told.train) - {"leak"}
     assert list(clean.evaluation) == ["e"]
-    assert clean.remark == "1 training problem overlaps with 1 of 1 evaluation problems: left out"
+    assert clean.remark == "1 training problem contaminates 1 of 1 evaluation problems: left out"
 
 
 def test_a_profile_filters_the_training_problems_and_not_the_evaluation(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff
 
 
 @dataclass(frozen=True, slots=True)
-class Overlap:
+class Match:
     """A problem, another one that is like it, and how much they have in common, from 0 to 1."""
 
     task_id: str
@@ -54,10 +54,10 @@ def words_of(prompt: str) -> list[str]:
     return _WORD.findall(prompt.casefold())
 
 
-def contaminated(evaluation: Mapping[str, Problem], training: Mapping[str, Problem]) -> list[Overlap]:
+def contaminated(evaluation: Mapping[str, Problem], training: Mapping[str, Problem]) -> list[Match]:
     """The evaluation problems of which a training prompt has half of the words or more, in runs of 8 words.
 
-    There is an `Overlap` for each such pair, the largest of an evaluation problem first.
+    There is a `Match` for each such pair, the largest of an evaluation problem first.
     Runs that more than 10 training prompts (in a large set, one in a hundred) have do not count, and neither do
     prompts of fewer than 16 words: of them, one equal run says too little.
     """
@@ -74,7 +74,7 @@ def contaminated(evaluation: Mapping[str, Problem], training: Mapping[str, Probl
         counts.update(known_runs)
         if common := tuple(run for run in known_runs if counts[run] <= most):
             shared[name] = common
-    found: list[list[Overlap]] = [[] for _ in texts]
+    found: list[list[Match]] = [[] for _ in texts]
     names = list(evaluation)
     for name, runs in shared.items():
         covered: defaultdict[int, set[int]] = defaultdict(set)
@@ -84,18 +84,18 @@ def contaminated(evaluation: Mapping[str, Problem], training: Mapping[str, Probl
         for number, known in covered.items():
             share = len(known) / len(texts[number])
             if share >= CONTAMINATED:
-                found[number].append(Overlap(names[number], name, share))
+                found[number].append(Match(names[number], name, share))
     return [each for pairs in found for each in sorted(pairs, key=lambda each: -each.share)]
 
 
-def near_duplicates(problems: Mapping[str, Problem]) -> list[Overlap]:
+def near_duplicates(problems: Mapping[str, Problem]) -> list[Match]:
     """The problems that are near duplicates of an earlier one which is none itself.
 
     Their prompts have 80% of all their shingles of 3 words in common (Jaccard). Candidates are found by their smallest
     hashes (Broder 1997, Proc. Compression and Complexity of Sequences: 21), and then compared exactly.
     """
     owners: defaultdict[int, list[str]] = defaultdict(list)
-    found: list[Overlap] = []
+    found: list[Match] = []
 
     @lru_cache(maxsize=1_000)
     def traits(name: str) -> tuple[frozenset[int], object]:
@@ -105,12 +105,12 @@ def near_duplicates(problems: Mapping[str, Problem]) -> list[Overlap]:
         shingles, rest = _traits(problem)
         sketch = nsmallest(_SKETCH, shingles)
         candidates = dict.fromkeys(owner for number in sketch for owner in owners[number])
-        best = Overlap(name, "", 0.0)
+        best = Match(name, "", 0.0)
         for other in candidates:
             theirs, others_rest = traits(other)
             if rest == others_rest:
                 share = len(shingles & theirs) / len(shingles | theirs)
-                best = max(best, Overlap(name, other, share), key=lambda each: each.share)
+                best = max(best, Match(name, other, share), key=lambda each: each.share)
         if best.share >= NEARLY_EQUAL:
             found.append(best)
             continue

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from sandrl.problems import Problem
-from sandrl.problems.overlap import Overlap, contaminated, near_duplicates
+from sandrl.problems.similarity import Match, contaminated, near_duplicates
 from sandrl.problems.tasks.task import Environment, Task, TaskStep
 
 TEXT = (
@@ -20,7 +20,7 @@ def set_of(*prompts: str) -> dict[str, Problem]:
     return {f"p{at}": Problem(f"p{at}", prompt, tests=("assert f()",)) for at, prompt in enumerate(prompts)}
 
 
-def pairs(found: list[Overlap]) -> list[tuple[str, str]]:
+def pairs(found: list[Match]) -> list[tuple[str, str]]:
     return [(each.task_id, each.other) for each in found]
 
 
@@ -86,17 +86,17 @@ def test_an_evaluation_problem_of_which_half_is_in_one_training_prompt_is_found(
     known = words(16, 0)
     train = set_of(words(30, 1), f"{words(9, 2)} {known} {words(9, 3)}")
     half, less = f"{known} {words(16, 4)}", f"{known} {words(17, 5)}"
-    assert contaminated({"half": set_of(half)["p0"], "less": set_of(less)["p0"]}, train) == [Overlap("half", "p1", 0.5)]
+    assert contaminated({"half": set_of(half)["p0"], "less": set_of(less)["p0"]}, train) == [Match("half", "p1", 0.5)]
 
 
 def test_every_training_problem_that_has_it_is_named_the_closest_first() -> None:
     prompt = words(20, 0)
     train = set_of(" ".join(prompt.split()[:15]), prompt.title(), words(20, 1))
     found = contaminated({"e": Problem("e", prompt, tests=("assert f()",))}, train)
-    assert found == [Overlap("e", "p1", 1.0), Overlap("e", "p0", 0.75)]
+    assert found == [Match("e", "p1", 1.0), Match("e", "p0", 0.75)]
 
 
-def test_a_phrase_of_the_whole_set_is_no_overlap() -> None:
+def test_a_phrase_of_the_whole_set_is_no_contamination() -> None:
     phrase = "write a python function that takes a list of numbers and returns"
     train = set_of(*(f"{phrase} {words(2, seed)}" for seed in range(30)))
     evaluation = set_of(f"{phrase} {words(4, 99)}", words(7, 1), "")
