@@ -23,6 +23,7 @@ from sandrl.config.words import Extraction, VerifierPlace
 from sandrl.errors import InterruptedRunError, TrainingError, UsageError
 from sandrl.events import Event, StepFinished
 from sandrl.models import client
+from sandrl.problems import load_problems
 from sandrl.rewards.regrade import regrade, saved_options
 from sandrl.rollouts.run import run_rollouts
 from sandrl.runs import MetricsRow, RunReader, disagreements
@@ -314,6 +315,32 @@ def test_what_was_judged_with_every_scoring_option_is_judged_again_with_all_of_t
     again = regrade(request, training.settings)
     assert (again.compared, again.flips, again.left_out) == (20, (), 0)
     assert regrade(request.model_copy(update={"extract": Extraction.FENCE}), training.settings).flips
+
+
+def test_episodes_of_a_problem_are_ranked_and_those_without_a_ranking_are_dropped(training: Training) -> None:
+    def rank(question: Question) -> Answer:
+        document = json.loads(question.messages[1]["content"])
+        if document["task"] == lost:
+            return Says("?")
+        return Says(
+            json.dumps({"id": document["id"], "points": [place for place, _ in enumerate(document["answers"])]})
+        )
+
+    given: dict[str, Any] = {"policy": "teacher", "model": "scripted", "steps": 1, "concurrency": 1}
+    lost = next(iter(load_problems("tiny").problems.values())).prompt
+    with ScriptedModel(Uneven()) as teacher, ScriptedModel(rank) as judge:
+        options: dict[str, Any] = {"judge_base_url": judge.base_url, "judge_ranking": True, "judge_weight": 2.0}
+        run = training.run(**given, base_url=teacher.base_url, **options)
+    rows = RunReader(run.run_dir).trajectories().rows
+    kept = [row for row in rows if row.reward is not None]
+    assert (len(rows), len(kept)) == (20, 16)
+    assert {row.status for row in rows if row.reward is None} == {"judge_error"}
+    assert all(row.dropped and not row.components for row in rows if row.reward is None)
+    groups = {row.task_id: [each.components["ranking"] for each in kept if each.task_id == row.task_id] for row in kept}
+    assert list(groups.values()) == [pytest.approx([0.0, 0.2, 0.4, 0.6])] * 4
+    [step] = steps_of(run)
+    assert step.metrics["component/ranking"] == pytest.approx(0.3)
+    assert not disagreements(RunReader(run.run_dir), is_complete=True)
 
 
 def test_recorded_episodes_are_trained_on_without_playing_any(training: Training) -> None:

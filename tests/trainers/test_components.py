@@ -111,6 +111,39 @@ def test_grades_of_a_model_are_trained_on_and_what_has_none_is_left_out(train_he
     assert step.metrics["unscorable"] == 8 - len(trained)
 
 
+def test_groups_are_ranked_and_a_group_whose_ranking_fails_is_left_out(train_here: TrainHere) -> None:
+    lost: list[str] = []
+
+    def rank(question: Question) -> Answer:
+        document = json.loads(question.messages[1]["content"])
+        if document["task"] in (lost or [document["task"]]):
+            lost[:] = [document["task"]]
+            return Says("?")
+        points = [len(answer) % 11 for answer in document["answers"]]
+        return Says(json.dumps({"id": document["id"], "points": points}))
+
+    given: dict[str, Any] = {"model": "tiny", "problems": "toy", "steps": 1, "batch_size": 8, "samples": 4}
+    given |= {"eval_problems": 4, "runtime": "local", "run_name": "ranked"}
+    with ScriptedModel(rank) as judge:
+        reader = RunReader(train_here(**given, judge_base_url=judge.base_url, judge_weight=0.5, judge_ranking=True))
+    rows = [row for row in reader.trajectories().rows if not row.held_out]
+    assert len(rows) == 8
+    [without] = {row.task_id for row in rows if row.reward is None}
+    for row in rows:
+        points = len(row.completion or "") % 11
+        is_lost = row.task_id == without
+        assert row.components == ({} if is_lost else {"ranking": pytest.approx(0.05 * points)})
+        assert (row.reward is None, row.status == "judge_error") == (is_lost, is_lost)
+    step = next(row for row in reader.metrics().rows if row.step == 0)
+    trained = [row.reward + math.fsum(row.components.values()) for row in rows if row.reward is not None]
+    assert step.metrics["training_reward/mean"] == pytest.approx(math.fsum(trained) / 4)
+    assert step.metrics["component/ranking"] == pytest.approx(
+        math.fsum(row.components["ranking"] for row in rows if row.components) / 4
+    )
+    assert step.metrics["unscorable"] == 4
+    assert not any(row.components for row in reader.trajectories().rows if row.held_out)
+
+
 @pytest.fixture(scope="module")
 def advantages(tiny_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Advantages:
     """What TRL's own trainer makes of the rewards of two groups of four, by the case and the kind of scaling."""

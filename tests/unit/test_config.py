@@ -29,7 +29,7 @@ from sandrl.config.fields import KEY_VALUE, flags, options
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import resolve
 from sandrl.config.model import Config
-from sandrl.config.parts import JudgePart, QuestionPart, ScoringPart
+from sandrl.config.parts import MOST_RANKED, JudgePart, QuestionPart, ScoringPart
 from sandrl.config.scoring import OF_SANDBOXES, RedteamConfig, RewardConfig
 from sandrl.config.serve import ServeConfig
 from sandrl.config.tinker import TinkerServeConfig
@@ -182,6 +182,8 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
             chosen = {name: value for name, value in chosen.items() if name not in JudgePart.model_fields}
         elif issubclass(model, JudgePart):
             chosen["judge_base_url"] = "http://localhost:8000/v1"
+            if not 2 <= (chosen.get("samples") or 0) <= MOST_RANKED and "judge_ranking" in chosen:
+                chosen["judge_ranking"] = False
         if model is RedteamConfig:
             chosen["judge_weight"] = 1.0
         if model is ServeConfig:

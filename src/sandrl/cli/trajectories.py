@@ -87,6 +87,8 @@ def _heading(run: RunOverview) -> str:
         lines.append("  ".join(f"{name}: {visible(value)}" for name, value in facts.items() if value))
     if run.hash_seed:
         lines.append(f"Hash seed: {run.hash_seed}")
+    if run.judge_agreement is not None:
+        lines.append(f"Judge: {visible(run.judge_agreement)}")
     if run.origin is not None:
         lines.append(f"Started from the weights of {visible(str(run.origin))}")
     if run.best is not None:

@@ -32,7 +32,7 @@ from sandrl.config.parts import (
     TOOL_CALLS_HELP,
     CachePart,
     DynamicSampling,
-    JudgePart,
+    GroupJudgePart,
     LockPart,
     MappingPart,
     MaskTruncated,
@@ -56,7 +56,7 @@ TOOL_CALLS, TASK_TOOL_CALLS = 4, 20
 
 
 class GrpoConfig(
-    RunPart, SandboxesPart, QuestionPart, CachePart, JudgePart, MappingPart, LockPart, QualityPart, SchedulePart
+    RunPart, SandboxesPart, QuestionPart, CachePart, GroupJudgePart, MappingPart, LockPart, QualityPart, SchedulePart
 ):
     """`sandrl grpo` and `sandrl unsloth`, resolved."""
 

@@ -342,6 +342,10 @@ class ScoringPart(Config):
         return VerifierPlace.SEPARATE if is_apart else self.verifier
 
 
+MOST_RANKED = 64
+"""The most answers that a model ranks in one question."""
+
+
 class JudgePart(Config):
     """A model that grades answers by a rubric, as a component of the reward. Its key is in the environment only."""
 
@@ -374,9 +378,27 @@ class JudgePart(Config):
         if self.judge_base_url is not None:
             check_model_address(self.judge_base_url, "judge_base_url")
             return self
-        names = JudgePart.model_fields.keys() - {"judge_base_url"}
-        if used := [name for name in sorted(names) if getattr(self, name) != type(self).model_fields[name].default]:
+        fields = type(self).model_fields
+        names = [name for name in sorted(fields) if name in JudgePart.model_fields or name == "judge_ranking"]
+        if used := [name for name in names if getattr(self, name) != fields[name].default]:
             raise ValueError(f"{used[0]} has an effect with judge_base_url only")
+        return self
+
+
+class GroupJudgePart(JudgePart):
+    """The same, where the answers to a problem in a step are a group."""
+
+    judge_ranking: bool = option(
+        False,
+        "Have the model rank the answers of each group with one another, instead of grading each answer alone.",
+        REWARD,
+    )
+
+    @model_validator(mode="after")
+    def _has_groups_to_rank(self) -> Self:
+        size = getattr(self, "samples", 0)
+        if self.judge_ranking and not 2 <= size <= MOST_RANKED:
+            raise ValueError(f"judge_ranking: ranks from 2 to {MOST_RANKED} answers of a group, and samples is {size}")
         return self
 
 

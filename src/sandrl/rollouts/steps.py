@@ -28,6 +28,7 @@ from sandrl.runs import RunWriter
 from sandrl.sandboxes import Interrupt, Job, Level, step_tag
 from sandrl.scoring.cache import VerdictCache
 from sandrl.scoring.options import ScoreOptions
+from sandrl.scoring.ranking import GroupRanking, episode_text
 from sandrl.scoring.records import Place, opinion_row
 from sandrl.scoring.summary import raise_for_rewards
 
@@ -70,6 +71,8 @@ class StepPlayer:
         self._judge = Judge.on(job.connection, require_isolated=config.require_isolated)
         self._cache = VerdictCache(config.cache)
         self._kept = KeptProblems(writer, options.prompting)
+        ranking = self._scoring.ranking
+        self._ranking = None if ranking is None else GroupRanking(ranking, interrupt, emit)
 
     def play(
         self,
@@ -109,16 +112,27 @@ class StepPlayer:
         """
         scoring = self._scoring
         ended: list[Episode] = []
+        # Episodes that wait for the others of their group, and their seconds.
+        unranked: list[tuple[Episode, float]] = []
+        told = known
         began = time.monotonic()
         place = Place(self.job.id, step=step, attempt=self._attempt)
 
-        def keep(episode: Episode, seconds: float) -> None:
+        def end(episode: Episode, seconds: float) -> None:
             ended.append(episode)
             self.job.spending.finish()
+            if self._ranking is None:
+                keep(episode, seconds)
+            else:
+                unranked.append((episode, seconds))
+
+        def keep(episode: Episode, seconds: float) -> None:
+            nonlocal told
+            told += 1
             result = result_of(episode)
             problem = self._kept.digest_of(episode.problem)
             self._writer.append(episode_row(episode, result, place, seconds=seconds, problem=problem))
-            self._emit(CompletionFinished(result, finished=known + len(ended), of=known + len(episodes)))
+            self._emit(CompletionFinished(result, finished=told, of=known + len(episodes)))
             if on_end is not None:
                 on_end(episode)
 
@@ -140,7 +154,7 @@ class StepPlayer:
                     self._options,
                     concurrency=self._concurrency,
                     interrupt=self._interrupt,
-                    on_end=keep,
+                    on_end=end,
                     may_begin=lambda playing: self.job.spending.limit(self._concurrency) > playing,
                     finishes_all=step is not None,
                     on_request=lambda left: self._emit(StopRequested(self._interrupt.level is Level.CANCEL, left)),
@@ -149,9 +163,24 @@ class StepPlayer:
                 if len(ended) < len(episodes):
                     self._stop.set()
                     sandboxes.cancel()
+        if self._ranking is not None:
+            self._rank(self._ranking, [episode for episode, _ in unranked], is_whole=not unfinished)
+            for episode, seconds in unranked:
+                keep(episode, seconds)
         self._write_opinions(sandboxes.opinions, ended, place)
         raise_for_rewards([result_of(episode) for episode in ended])
         return PlayedStep(step or 0, tuple(ended), unfinished, time.monotonic() - began)
+
+    def _rank(self, ranking: GroupRanking, episodes: Sequence[Episode], *, is_whole: bool) -> None:
+        results = [result_of(episode) for episode in episodes]
+        if is_whole:
+            texts = [episode_text([message.to_row() for message in episode.messages]) for episode in episodes]
+            results = ranking.ranked(results, texts, {each.problem.task_id: each.problem for each in episodes})
+        else:
+            results = [ranking.unranked(result) for result in results]
+        for episode, result in zip(episodes, results, strict=True):
+            if not episode.loss:
+                episode.result = result
 
     # Writes down and tells the opinions on what the episodes ended with; those on earlier attempts are dropped.
     def _write_opinions(self, opinions: Sequence[OpinionFinished], episodes: Sequence[Episode], place: Place) -> None:

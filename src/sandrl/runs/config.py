@@ -24,6 +24,10 @@ ORIGIN = "origin"
 """The option of a run that says with the weights of which other run it began."""
 
 
+JUDGE_AGREEMENT = "judge_agreement"
+"""The fact of a run that says how far its judge agrees with labelled answers: a `JudgeMeasured`."""
+
+
 class JobRecord(BaseModel):
     """A job that worked on the run.
 
@@ -68,6 +72,13 @@ class RunConfig(Stored):
     def measures_problems(self) -> bool:
         """Whether its rows are runs of solutions, stubs and cheats: that one passes is not a success."""
         return self.command in ("problems validate", "redteam")
+
+    @property
+    def judge_agreement(self) -> str | None:
+        """How far the model that grades its answers agrees with labelled ones; None if that was not measured."""
+        found = self.options.get(JUDGE_AGREEMENT)
+        text = found.get("text") if isinstance(found, dict) else None
+        return text if isinstance(text, str) else None
 
     def _text(self, name: str) -> str | None:
         value = self.options.get(name)

@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from sandrl import events
 from sandrl.events import LogLevel
 from sandrl.files import open_regular
+from sandrl.runs.config import JUDGE_AGREEMENT
 from sandrl.runs.directory import is_running
 from sandrl.runs.rows import LogRow, now
 from sandrl.runs.writer import RunWriter
@@ -63,6 +64,8 @@ class RunLog:
         Raises:
             ServiceError: If the line could not be written.
         """
+        if isinstance(event, events.JudgeMeasured):
+            self._writer.keep_fact(JUDGE_AGREEMENT, _fields(event))
         level = _level(event)
         if _ORDER.index(level) >= self._lowest:
             writer = self._writer

@@ -82,6 +82,7 @@ class RunOverview:
         subject: The model that was evaluated or trained, or the file of completions; None if it does not say.
         held: The sandbox time that it has used, and its cost; None where that was not asked for.
         hash_seed: The hash seed of its verdicts; None where its command has none.
+        judge_agreement: How far the model that grades agrees with labelled answers; None where that was not measured.
     """
 
     run_id: str
@@ -103,6 +104,7 @@ class RunOverview:
     best: BestCheckpoint | None = None
     held: SandboxTime | None = None
     hash_seed: int | None = None
+    judge_agreement: str | None = None
 
 
 def overview(entry: RunEntry, *, has_held: bool = False) -> RunOverview:
@@ -120,6 +122,7 @@ def overview(entry: RunEntry, *, has_held: bool = False) -> RunOverview:
         state=state_of(reader.config, is_running=reader.is_running),
         command=reader.config.command,
         hash_seed=seed if isinstance(seed := reader.config.options.get("hash_seed"), int) else None,
+        judge_agreement=reader.config.judge_agreement,
         started_at=entry.started_at,
         completions=int(sum(row.metrics.get("completions") or 0 for row in rows)),
         reward_mean=None if is_measuring else _latest(rows, "reward/mean"),

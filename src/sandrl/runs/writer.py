@@ -141,6 +141,16 @@ class RunWriter(Closing):
         """Appends a row to the write-ahead ledger of this process; it is in the kernel's hands before this returns."""
         self.append(row.model_copy(update={"rank": self.rank}))
 
+    def keep_fact(self, name: str, value: JsonValue) -> None:
+        """Adds what was found out while the run was written to its options; only the first process does.
+
+        Raises:
+            ServiceError: If it cannot be written.
+        """
+        if not self.rank:
+            config = read_config(self.path)
+            self._write_whole(CONFIG_FILE, config.model_copy(update={"options": {**config.options, name: value}}))
+
     def finish(self, outcome: RunOutcome, error: str | None = None) -> None:
         """Says how the job ended; the first failure that is told stands. Only the first process tells of other ends.
 

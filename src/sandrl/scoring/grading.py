@@ -37,7 +37,7 @@ MOST_POINTS = 10
 RUBRIC = "10 points: right, complete and clear. 5 points: partly right. 0 points: wrong, empty, or beside the question."
 """What is graded by where no rubric is given."""
 
-_LONGEST_ANSWER = 40_000
+_LONGEST_ANSWER, _LONGEST_ANSWERS = 40_000, 160_000
 _LONGEST_REPLY_TOKENS = 2048
 _TEMPERATURE = 0.0
 _MOST_ENTRY_BYTES = 1 << 20
@@ -220,7 +220,7 @@ class ModelJudge:
         is_ranking, failure = form is _RANKING, ""
         for _ in range(self.grading.tries):
             name = secrets.token_hex(8)
-            shown = [answer[:_LONGEST_ANSWER] for answer in answers]
+            shown = [answer[: min(_LONGEST_ANSWER, _LONGEST_ANSWERS // len(answers))] for answer in answers]
             document = {"id": name, "task": task, **({"answers": shown} if is_ranking else {"answer": shown[0]})}
             system = f"{_FRAME}\n\nRubric:\n{self.grading.rubric}\n\n{form}"
             messages = [Message("system", system), Message("user", json.dumps(document))]

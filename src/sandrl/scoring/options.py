@@ -67,6 +67,7 @@ class ScoreOptions:
             checks.
         trial: How trials of tasks go.
         grading: The model that grades answers, but for tasks; its grade is the component `judge`. `None` if none does.
+        ranking: The model that ranks the answers of each group, for those who know the groups (`GroupRanking`).
     """
 
     extraction: Extraction = Extraction.AUTO
@@ -83,6 +84,7 @@ class ScoreOptions:
     all_checks: bool = True
     trial: TrialOptions = field(default_factory=TrialOptions)
     grading: Grading | None = None
+    ranking: Grading | None = None
 
     @property
     def judged_limits(self) -> Limits:
@@ -106,6 +108,7 @@ class ScoreOptions:
         except UsageError as error:
             error.fields = ("reward",)
             raise
+        grading, is_ranking = Grading.of(config), getattr(config, "judge_ranking", False)
         return cls(
             extraction=config.extract,
             limits=Limits(
@@ -126,7 +129,8 @@ class ScoreOptions:
             hash_seeds=config.hash_seeds,
             all_checks=config.all_checks,
             trial=trial_options(config),
-            grading=Grading.of(config),
+            grading=None if is_ranking else grading,
+            ranking=grading if is_ranking else None,
         )
 
 

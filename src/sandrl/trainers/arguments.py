@@ -31,7 +31,7 @@ from sandrl.problems.hub import hub_answers
 from sandrl.problems.splits import Splits
 from sandrl.rollouts.episodes import has_tasks, is_mixed
 from sandrl.suggestions import near
-from sandrl.trainers.batches import Division, check_filled, evaluation_batch
+from sandrl.trainers.batches import Division, check_filled, check_ranked, evaluation_batch
 
 # What sandrl decides, and the option that has a say in it.
 _RESERVED: Mapping[str, str] = {
@@ -126,6 +126,7 @@ def trl_arguments(config: GrpoConfig, sets: Splits, *, world_size: int) -> Any:
             fields=("batch_size", "set"),
         )
     check_filled(config, len(sets.train), processes=world_size)
+    check_ranked(config, processes=world_size)
     _check_evaluation_batch(fields, config.eval_samples, world_size)
     arguments: dict[str, Any] = {
         "output_dir": "unused",

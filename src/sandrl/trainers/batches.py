@@ -101,6 +101,22 @@ def check_filled(config: GrpoConfig, problems: int, *, processes: int) -> None:
     )
 
 
+def check_ranked(config: GrpoConfig, *, processes: int) -> None:
+    """Makes sure that each process has whole groups, where their answers are ranked.
+
+    Raises:
+        UsageError: If it has not.
+    """
+    division = Division.of(config, processes)
+    own = config.batch_size * division.passes_per_generation // division.parts
+    if config.judge_ranking and processes > 1 and (own % config.samples or config.dynamic_sampling):
+        raise UsageError(
+            f"judge_ranking: {processes} processes would divide groups of {config.samples} samples among them",
+            hint="use a batch_size that is a multiple of processes times `samples`, and no dynamic_sampling",
+            fields=("judge_ranking", "batch_size", "samples", "dynamic_sampling"),
+        )
+
+
 def no_further_problems(problems: int, batch_size: int) -> UsageError:
     """What is wrong with dynamic sampling where each batch has all problems."""
     return UsageError(

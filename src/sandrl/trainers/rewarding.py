@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from typing import Any
@@ -31,6 +31,7 @@ from sandrl.runs.session import RunSession
 from sandrl.runs.statistics import training_reward
 from sandrl.runs.summary import Summary
 from sandrl.sandboxes import Interrupt, Job, Level
+from sandrl.scoring.ranking import GroupRanking, episode_text
 from sandrl.scoring.records import Place, opinion_row, trajectory_row
 from sandrl.scoring.summary import ScoreReport, raise_for_rewards
 from sandrl.scoring.trainer_batch import Text
@@ -74,6 +75,11 @@ class TrainingReward:
                 interrupt=context.interrupt.scoring,
                 on_result=self._keep,
             )
+        self._ranking: GroupRanking | None = None
+        if (ranking := options.score.ranking) is not None:
+            self._ranking = GroupRanking(ranking, context.interrupt.scoring, context.emit)
+        # While a call waits for the others of each group: what is told when they are ranked.
+        self._unranked: dict[int, Completion] | None = None
         self._writer = session.writer
         self._problems = context.sets.all
         self._kept = KeptProblems(session.writer, context.prompting)
@@ -104,12 +110,38 @@ class TrainingReward:
         ):
             facts.update(_episode(prompt, completion, environment, end))
         began = time.monotonic()
-        rewards = await asyncio.to_thread(lambda: self._scored(prompts, completions, columns))
+        rewards = await asyncio.to_thread(lambda: self._ranked(prompts, completions, columns))
         report = self._function.last_report
         assert report is not None, "it has just scored"
         self._calls += 1
         self._emit(_finished_call(self._calls, report.summary, time.monotonic() - began))
         return rewards
+
+    def _ranked(
+        self, prompts: Sequence[Text], completions: Sequence[Text], columns: dict[str, Any]
+    ) -> list[float | None]:
+        # The rewards of a call, with the component `ranking` where the policy is trained on them.
+        if self._ranking is None or self._place.held_out:
+            return self._scored(prompts, completions, columns)
+        rows = self._unranked = {}
+        try:
+            self._scored(prompts, completions, columns)
+        finally:
+            self._unranked = None
+        report = self._function.last_report
+        assert report is not None, "it has just scored"
+        results = self._ranking.ranked(
+            report.results, [self._text(each.index, rows) for each in report.results], self._problems
+        )
+        for number, result in enumerate(results, 1):
+            self._keep(result, rows[result.index])
+            self._tell(CompletionFinished(result, finished=number, of=len(results)))
+        self._function.last_report = replace(report, results=tuple(results))
+        return [training_reward(result.reward, result.components) for result in results]
+
+    def _text(self, index: int, rows: Mapping[int, Completion]) -> str:
+        messages = self._facts[index].get("messages")
+        return (rows[index].completion or "") if messages is None else episode_text(messages)
 
     def _scored(
         self, prompts: Sequence[Text], completions: Sequence[Text], columns: dict[str, Any]
@@ -147,6 +179,8 @@ class TrainingReward:
             self._function.abandon()
 
     def _tell(self, event: Event) -> None:
+        if self._unranked is not None and isinstance(event, CompletionFinished):
+            return
         # Second opinions are written down first, with their step.
         if isinstance(event, OpinionFinished):
             self._writer.append(opinion_row(event, self._place))
@@ -161,6 +195,9 @@ class TrainingReward:
         return facts
 
     def _keep(self, result: ScoredCompletion, completion: Completion) -> None:
+        if self._unranked is not None:
+            self._unranked[result.index] = completion
+            return
         problem = self._kept.digest_of(self._problems[result.task_id])
         facts = self._facts[result.index]
         if "episode" in facts:

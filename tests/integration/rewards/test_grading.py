@@ -14,10 +14,14 @@ import sandrl
 from sandrl.errors import InputError
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem
-from sandrl.rewards import ScoreOptions, ranking
+from sandrl.rewards import ScoreOptions, ranking, run_reward
+from sandrl.runs import RunReader
+from sandrl.runs.config import JUDGE_AGREEMENT
 from sandrl.sandboxes import Job
 from sandrl.scoring.agreement import Label, agreement, read_labels
 from sandrl.scoring.grading import Grading, ModelJudge, read_points
+from sandrl.settings import load_settings
+from tests.support.judges import reward_config
 from tests.support.scripted_model import Answer, Fault, Question, Says, ScriptedModel
 
 INC = Problem("inc", "Write f(x), which adds one.", tests=("assert f(1) == 2",))
@@ -203,6 +207,18 @@ def test_the_agreement_of_a_judge_with_known_grades_is_measured(tmp_path: Path) 
     assert found.kappa == pytest.approx((0.8 - 0.48) / (1 - 0.48))
     assert found.mean_difference == pytest.approx((0.9 + 0.9 + 0.1 + 0.1 + 0.1 - 3) / 5)
     assert "it agrees with 80% of 5 labelled answers (kappa 0.62" in found.text
+
+
+def test_the_agreement_is_kept_in_the_run(tmp_path: Path) -> None:
+    (tmp_path / "labels.jsonl").write_text(json.dumps({"prompt": "?", "completion": "good", "score": True}) + "\n")
+    with ScriptedModel(gives(lambda _: 9)) as model:
+        given: dict[str, Any] = {"judge_base_url": model.base_url, "judge_labels": tmp_path / "labels.jsonl"}
+        config = reward_config(tmp_path, INC, ["def f(x): return x + 1"], **given)
+        run = run_reward(config, load_settings())
+    kept = RunReader(run.run_dir).config
+    assert kept.judge_agreement is not None
+    assert kept.judge_agreement.startswith("it agrees with 100% of 1 labelled answers")
+    assert json.dumps(kept.options[JUDGE_AGREEMENT]).startswith('{"labels": 1, "graded": 1, "accuracy": 1.0')
 
 
 def test_a_liar_agrees_with_nobody() -> None:
