@@ -327,7 +327,7 @@ def test_episodes_of_a_problem_are_ranked_and_those_without_a_ranking_are_droppe
         )
 
     given: dict[str, Any] = {"policy": "teacher", "model": "scripted", "steps": 1, "concurrency": 1}
-    lost = next(iter(load_problems("tiny").problems.values())).prompt
+    lost = next(iter(load_problems("tiny:train").problems.values())).prompt
     with ScriptedModel(Uneven()) as teacher, ScriptedModel(rank) as judge:
         options: dict[str, Any] = {"judge_base_url": judge.base_url, "judge_ranking": True, "judge_weight": 2.0}
         run = training.run(**given, base_url=teacher.base_url, **options)
