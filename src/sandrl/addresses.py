@@ -6,6 +6,7 @@ list of processes. So an address of a user must not contain a password, and no m
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit, urlunsplit
 
 from sandrl.errors import UsageError
@@ -15,6 +16,7 @@ VLLM_BASE_URL = "http://localhost:8000/v1"
 
 MODEL_KEY_HINT = "set OPENAI_API_KEY to a key of that endpoint"
 
+_USER = re.compile(r"(?<=://)[^/\s]*@")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -37,14 +39,14 @@ def check_address(address: str, name: str, *, hint: str | None = None) -> None:
         )
 
 
-def check_model_address(address: str) -> None:
-    """Makes sure that the field `base_url` of a model is the address of a service, without a secret.
+def check_model_address(address: str, name: str = "base_url") -> None:
+    """Makes sure that the field of a model is the address of a service, without a secret.
 
     Raises:
         UsageError: If the text is no address, or a user or password is in it.
     """
-    check_address(address, "base_url", hint=f"for example {VLLM_BASE_URL}")
-    refuse_password(address, "base_url", hint=MODEL_KEY_HINT)
+    check_address(address, name, hint=f"for example {VLLM_BASE_URL}")
+    refuse_password(address, name, hint=MODEL_KEY_HINT)
 
 
 def refuse_password(address: str, name: str, *, hint: str | None = None) -> None:
@@ -62,6 +64,11 @@ def without_credentials(address: str) -> str:
     """An address without the user and password that one may have in front of its host, and without its query."""
     parts = urlsplit(address)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def without_users(text: str) -> str:
+    """A text without the users and passwords of the addresses in it."""
+    return _USER.sub("", text)
 
 
 def is_of_this_machine(address: str) -> bool:

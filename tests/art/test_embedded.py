@@ -19,6 +19,7 @@ from sandrl.models.messages import TOKEN_ID
 from sandrl.runs import RunReader, disagreements
 from sandrl.settings import load_settings
 from sandrl.trainers.art.results import GRADIENT_STEPS, STEP
+from tests.support.wandb_api import wandb_api
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -191,12 +192,21 @@ def test_the_end_of_the_service_ends_the_training_at_once(command: Command, tmp_
 
 
 def test_episodes_are_played_while_the_step_before_theirs_is_trained(command: Command, tmp_path: Path) -> None:
-    code, _, stderr = ended(command("train", *SMALL, "--steps", "3", "--overlap", "step", "--run-name", "ahead"))
-    assert code == 0, stderr
-    reader = RunReader(tmp_path / "runs" / "ahead")
-    assert gradient_steps(reader.path) == [1, 2, 3]
-    assert [row.metrics["completions"] for row in reader.metrics().rows] == [16, 16, 16]
-    assert not disagreements(reader, is_complete=True)
+    words = ("--num-problems", "4", "--samples", "4", "--steps", "3", "--overlap", "step", "--run-name", "ahead")
+    with wandb_api() as api:
+        keys = {"WANDB_API_KEY": "0123456789" * 4, "WANDB_BASE_URL": api.url, "WANDB_MODE": "online"}
+        code, _, stderr = ended(command("train", *words, "--report-to", "wandb", "--log-completions", "2", **keys))
+        assert code == 0, stderr
+        reader = RunReader(tmp_path / "runs" / "ahead")
+        assert gradient_steps(reader.path) == [1, 2, 3]
+        assert [row.metrics["completions"] for row in reader.metrics().rows] == [16, 16, 16]
+        assert not disagreements(reader, is_complete=True)
+        (run,) = api.runs.values()
+        assert [row["pass_rate"] for row in run.rows] == [row.metrics["pass_rate"] for row in reader.metrics().rows]
+        assert ["table/completions" in row for row in run.rows] == [True, False, True]
+        shown = [(row["task_id"], row["completion"], row["reward"]) for row in run.table(2, "table/completions")]
+    played = sorted((row for row in reader.trajectories().rows if row.step == 2), key=lambda row: row.index)
+    assert shown == [(row.task_id, row.messages[-1].content, row.reward) for row in played]
 
 
 @pytest.mark.parametrize(("times", "overlap"), [(1, "none"), (2, "none"), (1, "step"), (2, "step")])
@@ -239,7 +249,7 @@ def test_adapters_and_a_directory_of_ones_own(command: Command, cache: Path, tmp
     assert gradient_steps(tmp_path / "runs" / "adapters") == [1]
 
 
-@pytest.mark.parametrize("kind", ["--lora", "--no-lora"])
+@pytest.mark.parametrize("kind", ["--lora", pytest.param("--no-lora", marks=pytest.mark.slow)])
 def test_an_exported_model_is_the_one_that_acts_in_the_next_step(command: Command, tmp_path: Path, kind: str) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -312,7 +322,7 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(
     from sandrl.tiny import tiny_policy
 
     policy = tiny_policy(cache)
-    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "model.safetensors"):
         if (policy / name).exists():
             (tmp_path / name).write_bytes((policy / name).read_bytes())
     config = json.loads((policy / "config.json").read_text())

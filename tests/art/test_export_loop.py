@@ -105,17 +105,7 @@ def test_a_trained_model_answers_alike_in_the_service_and_as_an_export_and_is_tr
         sandrl("eval", "--model", "adapters", *PROBLEMS, *QUESTION, "--run-name", "adapters", python=GRPO)
         assert answers_of(runs / "adapters") == answers
         assert passed(runs / "adapters") == passed(runs / "after")
-    further = (
-        "--problems",
-        "tiny:train",
-        "--num-problems",
-        "8",
-        "--steps",
-        "1",
-        "--samples",
-        "4",
-        "--batch-size",
-        "16",
-    )
-    sandrl("grpo", "--model", "trained", *further, "--extract", "exact", "--run-name", "further", python=GRPO)
-    assert [row.step for row in RunReader(runs / "further").metrics().rows if row.metrics.get("train/loss") is not None]
+    further = ("--problems", "tiny:train", "--num-problems", "8", "--eval-problems", "0", "--steps", "1")
+    groups = ("--samples", "4", "--batch-size", "16", "--extract", "exact")
+    sandrl("grpo", "--model", "trained", *further, *groups, "--run-name", "further", python=GRPO)
+    assert [row.step for row in RunReader(runs / "further").metrics().rows if row.metrics.get("loss") is not None]

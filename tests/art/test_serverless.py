@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -26,8 +27,8 @@ from sandrl.trainers.art import serverless
 from sandrl.trainers.art.plan import make_request, plan_of
 from sandrl.trainers.art.results import GRADIENT_STEPS, STEP, ArtRun
 from sandrl.trainers.art.train import run_art
-from tests.art.training import reference
-from tests.support.scripted_model import Fault, Question, Says
+from tests.art.training import PROBLEMS, reference
+from tests.support.scripted_model import Fault, Question, Says, ScriptedModel
 from tests.support.training_service import KEY, TrainingService
 
 pytestmark = pytest.mark.timeout(300)
@@ -116,7 +117,7 @@ def training(service: TrainingService, tmp_path: Path) -> Training:
 
 def begun_job(service: TrainingService, count: int = 1) -> None:
     """Waits until the service has begun a job, whose first steps are told."""
-    ends_at = time.monotonic() + 60
+    ends_at = time.monotonic() + 240
     while len(service.jobs) < count or not service.jobs[-1].events:
         assert time.monotonic() < ends_at
         time.sleep(0.02)
@@ -148,6 +149,77 @@ def test_the_model_of_each_step_plays_the_episodes_that_its_job_gets(training: T
             assert tokens == list(zip(said.tokens, said.logprobs, strict=True))
             assert all(token.startswith("token_id:") for token, _ in tokens)
         assert job.config["learning_rate"] == 1e-5
+
+
+def test_the_next_episodes_are_played_by_the_model_before_the_step_that_is_trained(training: Training) -> None:
+    training.run(steps=3, overlap="step").raise_for_outcome()
+    training.check_steps(3)
+    assert Counter(training.service.asked) == {None: 16, 1: 8}
+
+
+def problems_of(run: Path) -> dict[int, list[str]]:
+    """The problems of each round, in the order in which they were played."""
+    found: dict[int, list[str]] = {}
+    for row in sorted(RunReader(run).trajectories().rows, key=lambda row: row.index):
+        names = found.setdefault(row.step or 0, [])
+        names.extend({row.task_id} - set(names))
+    return found
+
+
+@pytest.mark.parametrize("overlap", ["none", "step"])
+def test_flat_groups_are_replaced_also_in_rounds_that_are_ahead(training: Training, overlap: str) -> None:
+    names = tuple(PROBLEMS)[:5]
+    easy = {str(PROBLEMS[name].reference) for name in (names[0], names[3])}
+    half = Half()
+
+    def policy(question: Question) -> Says:
+        right = reference(question)
+        return Says(f"<answer>{right}</answer>") if right in easy else half(question)
+
+    training.service.policy = policy
+    run = training.run(steps=3, num_problems=5, batch_size=8, dynamic_sampling=1, overlap=overlap)
+    run.raise_for_outcome()
+    training.check_steps(3)
+    assert problems_of(run.run_dir) == {0: [*names[:3]], 1: [names[3], names[4], names[0], names[1]], 2: [*names[2:]]}
+
+
+def test_rounds_whose_groups_stay_flat_end_the_training(training: Training) -> None:
+    training.service.policy = lambda question: Says(f"<answer>{reference(question)}</answer>")
+    run = training.run(steps=2, num_problems=4, batch_size=8, dynamic_sampling=1, overlap="step", max_flat_rounds=2)
+    with pytest.raises(TrainingError, match="step 1 had no gradient, 2 times: equal rewards in every group: 1 in all"):
+        run.raise_for_outcome()
+    assert [len(names) for names in problems_of(run.run_dir).values()][:2] == [4, 4]
+    assert not training.service.jobs
+
+
+def test_grades_of_a_model_are_trained_on_and_an_episode_without_one_is_left_out(training: Training) -> None:
+    def grade(question: Question) -> Says:
+        document = json.loads(question.messages[1]["content"])
+        points = None if "wrong" in document["answer"] else 4
+        return Says(json.dumps({"id": document["id"], "points": points}))
+
+    asked: Counter[str] = Counter()
+
+    def policy(question: Question) -> Says:
+        right = reference(question)
+        asked[right] += 1
+        code = (right, "def other(): pass", right, "def wrong(): pass")[(asked[right] - 1) % 4]
+        return Says(f"<answer>{code}</answer>")
+
+    training.service.policy = policy
+    with ScriptedModel(grade) as judge:
+        run = training.run(steps=1, judge_base_url=judge.base_url, judge_weight=0.5)
+    run.raise_for_outcome()
+    rows = RunReader(run.run_dir).trajectories().rows
+    assert Counter((row.status, row.reward, row.components.get("judge")) for row in rows) == {
+        ("passed", 1.0, 0.2): 4,
+        ("failed", 0.0, 0.2): 2,
+        ("judge_error", None, None): 2,
+    }
+    (job,) = training.service.jobs
+    sent = [sorted(each["reward"] for each in group["trajectories"]) for group in job.groups]
+    assert sent == [[0.2, 1.2, 1.2]] * 2
+    assert training.rows[0].metrics["component/judge"] == pytest.approx(0.2)
 
 
 def test_a_dry_run_asks_the_service_and_makes_nothing(training: Training) -> None:
@@ -185,6 +257,7 @@ def test_a_deployment_without_a_list_of_models_refuses_them_itself(training: Tra
         ({"model": "gpt"}, "policy: the backend serverless scores no tokens of other models"),
         ({"lora_rank": 16}, "lora_rank: the backend serverless decides it"),
         ({"renderer": "qwen3"}, "renderer: only tinker has one"),
+        ({"chat_template": "plain"}, "chat_template: W&B Training makes texts of conversations itself"),
         ({"lora": False}, "lora: the backend serverless trains adapters only"),
     ],
 )

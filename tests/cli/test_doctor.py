@@ -117,7 +117,7 @@ def test_the_screen_says_the_same_in_lines_and_needs_no_home(sandrl: Run, tmp_pa
     done = sandrl("doctor", HOME="/nonexistent")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert len(lines) <= 55
+    assert len(lines) <= 60
     for name in PROPERTIES:
         assert any(line.startswith(f"  ok     {name} ") for line in lines), name
     assert lines[0].startswith("versions: sandrl ")
@@ -332,7 +332,7 @@ def test_an_extra_is_installed_or_there_is_a_line_that_does_it(
     found = {check.name: check for check in extra_checks()}
     assert set(found) == {
         *("art-local", "art-serverless", "art-tinker", "endpoint", "grpo", "hub", "mlflow", "ray", "serve", "swe"),
-        *("tensorboard", "trackio", "unsloth", "vllm", "wandb"),
+        *("tensorboard", "tinker", "trackio", "unsloth", "vllm", "wandb"),
     }
     assert (found["hub"].state, found["hub"].detail) == (state, detail)
     assert found["hub"].hint == (None if state == "ok" else install_command("hub"))

@@ -60,6 +60,9 @@ def test_an_answer_without_a_grade_has_no_reward_and_ends_with_3(sandrl: Run, fi
     assert document["summary"]["unscorable"] == 1
     assert "1 of 2 completions could not be scored" in done.stderr
     assert "check the model that grades" in done.stderr
+    run = done.stderr.partition("Run: ")[2].splitlines()[0]
+    again = sandrl("runs", "regrade", run)
+    assert (again.returncode, again.stdout) == (0, "Flipped: 0 of 2 verdicts\n"), again.stderr
 
 
 @pytest.mark.parametrize(

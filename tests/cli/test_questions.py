@@ -140,6 +140,15 @@ def test_a_trainer_refuses_what_it_cannot_ask(given: dict[str, Any], said: str) 
     [
         ({"min_p": 0.1, "policy": "trained"}, "min_p: Tinker cannot sample the trained model with it"),
         ({"system_prompt": "Hm.", "trajectories": "run"}, "system_prompt: recorded episodes are not asked again"),
+        ({"chat_template": "own"}, "chat_template: with Tinker, a renderer makes texts of conversations"),
+        (
+            {"judge_base_url": "http://localhost:1/v1", "trajectories": "run"},
+            "judge_base_url: recorded episodes are not graded again",
+        ),
+        (
+            {"max_flat_rounds": 9, "trajectories": "run"},
+            "max_flat_rounds: recorded episodes are trained on to their end",
+        ),
         ({"few_shot": 1, "rollout": "tools"}, "few_shot: examples are texts"),
     ],
 )

@@ -287,8 +287,9 @@ print(json.dumps([[row["step"], row["loss"], "table/completions" in row] for row
 def test_a_tracker_that_fails_stops_no_other(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="needs the extra `tensorboard`")
     pytest.importorskip("mlflow", reason="needs the extra `mlflow`")
-    said = job(tmp_path, "mlflow,tensorboard", 1, 0, 8, MLFLOW_TRACKING_URI="http://127.0.0.1:9")
+    said = job(tmp_path, "mlflow,tensorboard", 1, 0, 8, MLFLOW_TRACKING_URI="http://me:hunter22@127.0.0.1:9")
     assert "MLflow failed, and reporting to it has stopped" in said
+    assert "hunter22" not in said
     assert len(scalars(tmp_path)["loss"]) == 9
 
 
@@ -307,6 +308,7 @@ def test_a_sync_without_a_key_says_so(sandrl: Run, tmp_path: Path, writer: RunWr
     ("words", "message"),
     [
         (["--to", "comet"], "the list of trackers names 'comet'; use one or more of"),
+        (["--to", "none"], "the list of trackers must name each of them, once"),
         (["--to", "tensorboard"], "the run run has no metrics to send"),
     ],
 )

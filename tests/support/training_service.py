@@ -45,6 +45,7 @@ class TrainingService(ScriptedModel):
     Attributes:
         jobs: Those that were begun, in order.
         asked: Of each answer: the step of the model that gave it; None if none was named.
+        policy: Says what is answered.
         fault: Decides which requests fail.
         may_end: Jobs wait for it before their model has its next step.
         failure: Why jobs fail; empty if they do not.
@@ -53,7 +54,7 @@ class TrainingService(ScriptedModel):
 
     def __init__(self, policy: Callable[[Question], Says], *, checkpoints: int = 0) -> None:
         super().__init__(self._routed, models=None, key=KEY)
-        self._policy = policy
+        self.policy = policy
         self.models: dict[str, dict[str, Any]] = {}
         self.checkpoints: dict[str, list[int]] = {}
         self.jobs: list[Job] = []
@@ -120,7 +121,7 @@ class TrainingService(ScriptedModel):
         if not question.body.get("return_tokens_as_token_ids"):
             return Fault(400, body={"error": {"message": "training needs the numbers of tokens"}})
         self.asked.append(step)
-        return self._policy(question)
+        return self.policy(question)
 
     def _made(self, body: Mapping[str, Any]) -> Answer:
         if body["base_model"] not in ("Qwen/Qwen3-30B-A3B-Instruct-2507", BASE_MODEL):

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from sandrl.errors import UsageError
 from sandrl.problems import load_problems
 from sandrl.runs import RunReader
 from sandrl.settings import load_settings
+from sandrl.trainers.plan import check_plan, make_plan
 from tests.support.sample_runs import failed, trajectory, write_run
-from tests.trainers.conftest import SMALL, Train, TrainHere
+from tests.trainers.conftest import TrainHere
 from tests.trainers.test_resumption import completions, cut
 
 GIVEN: dict[str, Any] = {
@@ -50,27 +52,22 @@ def order(run: Path, *, attempt: int = 1) -> dict[int, list[str]]:
 
 
 def test_a_policy_is_trained_on_problems_of_a_difficulty_and_goes_on_with_the_same_ones(
-    train: Train, tmp_path: Path
+    train_here: TrainHere, tmp_path: Path
 ) -> None:
-    names = write(tmp_path / "six.jsonl", 0, 6)
+    settings, names = load_settings(), write(tmp_path / "six.jsonl", 0, 6)
     profile = measured(names, [0, 1, 2, 4, 4, 0])
-    options = ("--problems", tmp_path / "six.jsonl", *SMALL, "--steps", "1", "--profile", profile)
-    plan = train(*options, "--difficulty", "0.1..0.9", "--dry-run")
-    assert plan.code == 0, plan.stderr
+    given = {**GIVEN, "problems": str(tmp_path / "six.jsonl"), "steps": 1, "profile": str(profile)}
+    plan = check_plan(make_plan({**given, "difficulty": "0.1..0.9"}, settings), settings)
     told = "2 of 6 training problems have a pass rate in 0.1..0.9; left out: 2 pass less often, 2 pass more often"
-    assert f"Note: profile measured: {told}" in plan.stdout
-    done = train(*options, "--difficulty", "0.1..0.9")
-    assert done.code == 0, done.stderr
-    assert told in " ".join(done.stderr.split())
-    assert {row.task_id for row in RunReader(done.run).trajectories().rows} == set(names[1:3])
+    assert f"profile measured: {told}" in plan.sets.notes
+    run = train_here(**given, length_penalty=0.1, difficulty="0.1..0.9")
+    assert {row.task_id for row in RunReader(run).trajectories().rows} == set(names[1:3])
     shutil.rmtree(profile)
-    resumed = train("--resume", done.run, "--steps", "2")
-    assert resumed.code == 0, resumed.stderr
-    rows = RunReader(done.run).trajectories().rows
+    train_here(resume=run, steps=2)
+    rows = RunReader(run).trajectories().rows
     assert ({row.step for row in rows}, {row.task_id for row in rows}) == ({0, 1}, set(names[1:3]))
-    other = train("--resume", done.run, "--difficulty", "0.2..0.9")
-    assert other.code == 2
-    assert "--difficulty has changed" in " ".join(other.stderr.split())
+    with pytest.raises(UsageError, match="difficulty has changed"):
+        train_here(resume=run, difficulty="0.2..0.9")
 
 
 def test_a_mixture_is_trained_by_weight_and_in_the_order_of_a_curriculum(train_here: TrainHere, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sandrl.runs import RunReader
+from sandrl.trainers.checkpoints import load_part
 from tests.trainers.conftest import Train, TrainHere
 from tests.trainers.test_processes import LAUNCHER
 
@@ -72,6 +73,16 @@ def test_completions_that_were_generated_for_later_steps_are_kept(train_here: Tr
     for row, other in zip(expected, RunReader(resumed).metrics().rows, strict=True):
         assert row.metrics["loss"] == pytest.approx(other.metrics["loss"], abs=1e-6)
         assert row.metrics["grad_norm"] == pytest.approx(other.metrics["grad_norm"], abs=1e-6)
+
+
+def test_what_a_process_has_kept_is_loaded_onto_a_processor_with_a_number(tmp_path: Path) -> None:
+    import torch
+
+    # That of a process among several.
+    kept = {"step": 3, "inputs": [torch.arange(4)]}
+    torch.save(kept, tmp_path / "kept.pt")
+    loaded = load_part(tmp_path / "kept.pt", torch.device("cpu", 0))
+    assert (loaded["step"], loaded["inputs"][0].tolist()) == (3, [0, 1, 2, 3])
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import resolve
 from sandrl.config.model import Config
 from sandrl.config.parts import MOST_RANKED, JudgePart, QuestionPart, ScoringPart
-from sandrl.config.scoring import OF_SANDBOXES, RewardConfig
+from sandrl.config.scoring import OF_SANDBOXES, RedteamConfig, RewardConfig
 from sandrl.config.serve import ServeConfig
 from sandrl.config.tinker import TinkerServeConfig
 from sandrl.config.toml import read_toml, to_toml
@@ -116,8 +116,8 @@ def ask_possibly(model: type[Config], chosen: dict[str, Any]) -> None:
             chosen[name] = f"@@{chosen[name].lstrip('@')}"
     if chosen["prompt_template"] is not None:
         chosen["prompt_template"] += "{prompt}"
-    has_renderer = chosen.get("backend") in (ArtBackendKind.TINKER, ArtBackendKind.EMBEDDED)
-    if has_renderer or model is RolloutConfig or (model is EvalConfig and chosen.get("base_url") is not None):
+    is_elsewhere = model is ArtTrainConfig and chosen["backend"] not in (ArtBackendKind.AUTO, ArtBackendKind.LOCAL)
+    if is_elsewhere or model is RolloutConfig or (model is EvalConfig and chosen.get("base_url") is not None):
         chosen["chat_template"] = None
     chosen["extra_body"] = {f"own_{name}": value for name, value in chosen["extra_body"].items()}
     has_tools = "tools" in (chosen.get("rollout"), getattr(chosen.get("rollout"), "value", ""))
@@ -158,6 +158,7 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
             chosen["log_completions"] = 0
         if chosen.get("trajectories") is not None:
             chosen |= {"min_quality": None, "profile": None, "deduplicate": False, "dynamic_sampling": 0}
+            chosen["max_flat_rounds"] = 3
         if "profile" in chosen:
             if chosen["profile"] is None:
                 chosen["difficulty"] = chosen["curriculum"] = None
@@ -177,12 +178,14 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
         if chosen.get("service") is not None:
             chosen = {name: value for name, value in chosen.items() if name not in OF_SANDBOXES}
             chosen |= {"service": "http://localhost:8642", "reward": "fraction"}
-        if issubclass(model, JudgePart) and chosen.get("service") is not None:
+        if issubclass(model, JudgePart) and (chosen.get("service") or chosen.get("trajectories")) is not None:
             chosen = {name: value for name, value in chosen.items() if name not in JudgePart.model_fields}
         elif issubclass(model, JudgePart):
             chosen["judge_base_url"] = "http://localhost:8000/v1"
             if not 2 <= (chosen.get("samples") or 0) <= MOST_RANKED and "judge_ranking" in chosen:
                 chosen["judge_ranking"] = False
+        if model is RedteamConfig:
+            chosen["judge_weight"] = 1.0
         if model is ServeConfig:
             chosen["second_opinion"], chosen["hash_seeds"] = 0.0, 1
             chosen["certificate_key"] = chosen["certificate"]

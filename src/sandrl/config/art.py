@@ -230,6 +230,10 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
             for name in ("min_quality", "dynamic_sampling", *SchedulePart.model_fields):
                 if getattr(self, name):
                     raise ValueError(f"{name}: chooses problems, and the episodes are recorded; leave it out")
+            if self.judge_base_url is not None:
+                raise ValueError("judge_base_url: recorded episodes are not graded again; leave it out")
+            if self.max_flat_rounds != type(self).model_fields["max_flat_rounds"].default:
+                raise ValueError("max_flat_rounds: recorded episodes are trained on to their end; leave it out")
             for name in (each for each in QuestionPart.model_fields if each != "max_attempts"):
                 if getattr(self, name) != QuestionPart.model_fields[name].get_default(call_default_factory=True):
                     raise ValueError(f"{name}: recorded episodes are not asked again; leave it out")
@@ -237,6 +241,8 @@ class ArtTrainConfig(EpisodesConfig, SchedulePart):
             raise ValueError(
                 "chat_template: with Tinker, a renderer makes texts of conversations; set renderer instead"
             )
+        if self.chat_template is not None and self.backend is ArtBackendKind.SERVERLESS:
+            raise ValueError("chat_template: W&B Training makes texts of conversations itself; leave it out")
         if self.policy is ArtPolicy.TRAINED and self.backend not in (ArtBackendKind.LOCAL, ArtBackendKind.SERVERLESS):
             for name in ("min_p", "stop", "extra_body"):
                 if getattr(self, name):

@@ -376,7 +376,7 @@ class JudgePart(Config):
     @model_validator(mode="after")
     def _has_a_model_that_grades(self) -> Self:
         if self.judge_base_url is not None:
-            check_model_address(self.judge_base_url)
+            check_model_address(self.judge_base_url, "judge_base_url")
             return self
         fields = type(self).model_fields
         names = [name for name in sorted(fields) if name in JudgePart.model_fields or name == "judge_ranking"]

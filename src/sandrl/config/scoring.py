@@ -154,8 +154,14 @@ class RedteamConfig(RunPart, SandboxesPart, ScoringPart, JudgePart, MappingPart,
         5.0, "Time limit for one completion and its checks.", SCORING, metavar=SECONDS, flag="--timeout"
     )
 
+    @model_validator(mode="after")
+    def _weighs_no_grade(self) -> Self:
+        if self.judge_weight != type(self).model_fields["judge_weight"].default:
+            raise ValueError("judge_weight: attacks are compared by their grades, without a weight; leave it out")
+        return self
 
-class RegradeConfig(SandboxesPart, ScoringPart, JudgePart, MappingPart, LockPart):
+
+class RegradeConfig(SandboxesPart, ScoringPart, MappingPart, LockPart):
     """`sandrl runs regrade`; options that are not given have the values of the run."""
 
     short_help: ClassVar[str] = (

@@ -112,7 +112,6 @@ def attack_judge(
         AuthenticationError: If the judge's endpoint refuses the key.
         UsageError: If it has no such model.
     """
-    judge.check()
     aims = [(problem, attack) for problem in problems for attack in attacks]
 
     def attempt(aim: tuple[Problem, JudgeAttack]) -> JudgeAttempt:

@@ -157,6 +157,7 @@ def run_redteam(
     interrupt = interrupt or Interrupt()
     aims = _aims(request)
     programs, tasks = list(aims.programs), aims.tasks
+    judge = None if (grading := Grading.of(request)) is None else judge_of(grading)
     if not programs and not tasks:
         raise InputError(
             "no problem can be attacked: exploits are code, for problems that check what code returns or prints, and"
@@ -186,6 +187,8 @@ def run_redteam(
         emit=emit,
         interrupt=interrupt,
     ) as measuring:
+        if judge is not None:
+            judge.check(measuring.run.tell)
         measuring.expect(
             sum(count for _, count in count_runs(programs, aims.exploits))
             + sum(count_trials(task, aims.cheats) for task in tasks)
@@ -206,10 +209,9 @@ def run_redteam(
             found = attack_tasks(
                 measuring, {task.task_id: task for task in tasks}, aims.cheats, mutants=request.mutants
             )
-        grading = Grading.of(request)
         judged: tuple[JudgeAttempt, ...] = ()
-        if grading is not None and not interrupt.level:
-            judged = attack_judge(judge_of(grading), programs)
+        if judge is not None and not interrupt.level:
+            judged = attack_judge(judge, aims.programs)
     end = measuring.end()
     return RedteamRun(_with_texts(report, end.path), cards, found, end, judged)
 

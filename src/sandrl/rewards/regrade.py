@@ -27,7 +27,7 @@ from sandrl.errors import (
     raise_for_end,
 )
 from sandrl.events import Emit, JobStarted, Warned, ignore
-from sandrl.events.results import ScoredCompletion
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.judge.calibration import packages_of
 from sandrl.judge.judge import Judge, judge_version
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
@@ -115,8 +115,7 @@ class Regrading:
             exhausted=self.exhausted if self.unfinished else "",
         )
         if self.unscorable:
-            failed = "their sandboxes, or the model that grades, failed"
-            message = f"{self.unscorable} completions could not be judged again: {failed}"
+            message = f"{self.unscorable} completions could not be judged again: their sandboxes failed"
             raise InfrastructureError(message, hint="check the runtime: sandrl doctor")
         if self.flips and self.fails_on_flips:
             raise GateError(f"{len(self.flips)} of {self.compared} verdicts flipped")
@@ -223,6 +222,9 @@ def estimate_regrading(request: RegradeConfig, settings: Settings) -> SandboxEst
 
 
 def _differs(flip: Flip) -> bool:
+    if flip.before.status == Status.JUDGE_ERROR:
+        # Completions are not graded again, and the verdict of one without a grade is in its counts.
+        return (flip.before.passed, flip.before.total) != (flip.after.passed, flip.after.total)
     return (flip.before.status, flip.before.reward) != (flip.after.status.value, flip.after.reward)
 
 

@@ -43,6 +43,7 @@ WORKER_TAG = "worker"
 
 _NO_EXECUTIONS = {CANARY_TAG, VERIFIER_TAG, HASH_SEED_TAG, OPINION_TAG, ROLLOUT_TAG, WORKER_TAG}
 
+_WITHOUT_EXECUTION = ("invalid_problem", "not_isolated", "abstained", "judge_error", "reward_error")
 _COUNTS = ("completions", "scored", "unscorable", "no_code", "cache_hits", "executed", "executions", "retries",
            "reruns", "canaries", "reward/total")  # fmt: skip
 
@@ -94,8 +95,9 @@ class _Intents:
 
 
 def _has_nothing_to_execute(row: SlimRow) -> bool:
-    # Whether an episode was lost before there was a completion, or its problem cannot be judged.
-    is_refused = row.status in ("invalid_problem", "not_isolated") and not row.cached
+    # Whether an episode was lost before there was a completion, its problem cannot be judged, or it has no code, which
+    # a reward that is missing hides.
+    is_refused = row.status in _WITHOUT_EXECUTION and not row.cached
     return (row.dropped or is_refused) and not row.sandboxes
 
 

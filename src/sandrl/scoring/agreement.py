@@ -61,8 +61,8 @@ class Agreement:
             return f"it has graded none of {self.labels} labelled answers"
         kappa = "not defined" if self.kappa is None else f"{self.kappa:.2f}"
         return (
-            f"it agrees with {self.accuracy:.0%} of {self.graded} labelled answers (kappa {kappa}, its grades"
-            f" are {self.mean_difference:+.2f} beside the known ones), and has not graded {self.labels - self.graded}"
+            f"it agrees with {self.accuracy:.0%} of {self.graded} labelled answers (kappa {kappa}; mean difference of"
+            f" the grades {self.mean_difference:+.2f}), and gave no grade to {self.labels - self.graded}"
         )
 
 

@@ -415,7 +415,7 @@ class Batch:
         if verdict.trust is None:
             verdict = replace(verdict, total=attempt.problem.check_count)
         grading = attempt.context.options.grading
-        if grading is None or not verdict.status.scorable:
+        if grading is None or not verdict.status.scorable or attempt.problem.task is not None:
             self._give_result(attempt, verdict, seconds, cached=cached)
         else:
             if grading not in self._gradings:

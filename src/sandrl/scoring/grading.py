@@ -14,7 +14,7 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -141,7 +141,7 @@ class ModelJudge:
         self.grading = grading
         self.requests = 0
         self.agreement: Agreement | None = None
-        self._known: dict[str, list[Grade]] = {}
+        self._known: dict[str, Future[list[Grade]]] = {}
         self._lock = threading.Lock()
         self._model: EndpointModel | None = None
 
@@ -177,14 +177,22 @@ class ModelJudge:
         conditions = [model.base_url, model.name, _TEMPERATURE, _LONGEST_REPLY_TOKENS, _FRAME, form]
         key = digest_of([*conditions, self.grading.rubric, task, *answers]).hex()
         with self._lock:
-            known = self._known.get(key)
-        if known is None:
-            known = self._kept(key, len(answers)) or self._grades(task, answers, form)
-            if all(grade.score is not None for grade in known):
-                with self._lock:
-                    self._known[key] = known
-                self._keep(key, known)
-        return known
+            is_asked = key in self._known
+            grades = self._known.setdefault(key, Future())
+        if is_asked:
+            return grades.result()
+        try:
+            found = self._kept(key, len(answers)) or self._grades(task, answers, form)
+        except BaseException as error:
+            del self._known[key]
+            grades.set_exception(error)
+            raise
+        grades.set_result(found)
+        if all(grade.score is not None for grade in found):
+            self._keep(key, found)
+        else:
+            del self._known[key]
+        return found
 
     def _kept(self, key: str, count: int) -> list[Grade] | None:
         if self.grading.cache is None:

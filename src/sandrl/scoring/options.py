@@ -66,7 +66,7 @@ class ScoreOptions:
             not depend on them. The commands set this to false; `score` sets it to true, because its caller may read the
             checks.
         trial: How trials of tasks go.
-        grading: The model that grades answers; its grade is the component `judge`. `None` if none does.
+        grading: The model that grades answers, but for tasks; its grade is the component `judge`. `None` if none does.
         ranking: The model that ranks the answers of each group, for those who know the groups (`GroupRanking`).
     """
 
@@ -136,7 +136,7 @@ class ScoreOptions:
 
 _OF_CODE = (
     *("check_timeout_seconds", "compile_timeout_seconds", "hash_seed", "hash_seeds", "second_opinion", "image"),
-    *("packages", "sandbox_memory_bytes", "fresh_sandboxes", "fresh_networks"),
+    *("packages", "sandbox_memory_bytes", "fresh_sandboxes", "fresh_networks", "judge_base_url"),
 )
 
 

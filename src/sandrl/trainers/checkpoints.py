@@ -12,11 +12,13 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from sandrl.config.grpo import GrpoConfig
 from sandrl.files import write_whole
+from sandrl.models import libraries
 
 CHECKPOINTS = "checkpoints"
 """The directory of the checkpoints, in the run directory."""
@@ -64,6 +66,13 @@ def read_marker(path: Path) -> Marker | None:
 def last_checkpoint(directory: Path) -> Checkpoint | None:
     """The whole checkpoint with the most steps; None if there is none."""
     return max(_whole(directory), key=lambda each: each.step, default=None)
+
+
+def load_part(path: Path, device: Any) -> Any:
+    """What a process has added to a checkpoint with `torch.save`, with its tensors on a device of torch."""
+    # Processes number the processor, too, and torch loads nothing onto a processor with a number.
+    place = "cpu" if device.type == "cpu" else device
+    return libraries.load("torch").load(path, map_location=place, weights_only=True)
 
 
 def remove_old(directory: Path, most: int, *, besides: Path | None) -> None:

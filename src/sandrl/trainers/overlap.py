@@ -27,6 +27,7 @@ from sandrl.problems import Completion
 from sandrl.problems.schedule import Schedule
 from sandrl.rewards.early import EarlyBatch
 from sandrl.scoring.trainer_batch import Text
+from sandrl.trainers.checkpoints import load_part
 from sandrl.trainers.rewarding import TrainingReward
 from sandrl.trainers.sampling import ScheduledRows
 
@@ -212,7 +213,7 @@ def late_trainer(trainer: Any, reward: TrainingReward, schedule: Schedule | None
             super()._load_rng_state(checkpoint)
             if checkpoint is None or not self._ahead_in(checkpoint).is_file():
                 return
-            kept = torch.load(self._ahead_in(checkpoint), map_location=self.args.device, weights_only=True)
+            kept = load_part(self._ahead_in(checkpoint), self.args.device)
             if kept.pop("processes") == self.args.world_size:
                 rows = kept["rows"] if schedule is None else ScheduledRows(kept["rows"])
                 self._ahead = Ahead(**{**kept, "rows": rows})

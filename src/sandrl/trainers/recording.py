@@ -179,9 +179,10 @@ def _is_flat(metrics: Mapping[str, float | None]) -> bool:
 
 
 def _further_terms(config: GrpoConfig) -> list[str]:
-    # What changes a policy also where all rewards of a group are equal.
+    # What changes a policy also where all rewards of a group are equal; dynamic sampling masks the tokens of the group.
     given = {"beta": config.beta, **config.set}
-    return [name for name in ("beta", "entropy_coef", "weight_decay") if given.get(name)]
+    of_tokens = () if config.dynamic_sampling else ("beta", "entropy_coef")
+    return [name for name in (*of_tokens, "weight_decay") if given.get(name)]
 
 
 def _held_out(sampled: Sequence[FinishedCompletion], greedy: Sequence[FinishedCompletion] | None) -> Values:

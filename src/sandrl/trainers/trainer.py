@@ -19,6 +19,7 @@ from sandrl.models.places import ModelPlace
 from sandrl.problems import Problem
 from sandrl.problems.schedule import Schedule
 from sandrl.sandboxes import Level
+from sandrl.trainers.checkpoints import load_part
 from sandrl.trainers.episodes import Environment, episode_trainer
 from sandrl.trainers.evaluation import Evaluator, evaluation_datasets
 from sandrl.trainers.overlap import early_trainer, late_trainer
@@ -198,9 +199,7 @@ def resumable_trainer(trainer: Any) -> Any:
             super()._load_rng_state(checkpoint)
             if checkpoint is None or not self._generated(checkpoint).is_file():
                 return
-            kept = libraries.load("torch").load(
-                self._generated(checkpoint), map_location=self.args.device, weights_only=True
-            )
+            kept = load_part(self._generated(checkpoint), self.args.device)
             self._step = kept["step"]
             if kept["processes"] == self.args.world_size:
                 self._buffered_inputs = kept["inputs"]

@@ -54,7 +54,7 @@ def test_a_grade_is_a_component_and_each_answer_is_graded_once(job: Job) -> None
     with ScriptedModel(gives(lambda answer: 10 if "x + 1" in answer else 4)) as model:
         results = graded(model, job, RIGHT, WRONG, RIGHT, weight=0.5)
         graded(model, job, RIGHT, weight=0.5)
-        assert len(model.questions) in (2, 3)
+        assert len(model.questions) == 2
     assert [result.reward for result in results] == [1.0, 0.0, 1.0]
     assert [result.components for result in results] == [{"judge": 0.5}, {"judge": 0.2}, {"judge": 0.5}]
     assert "Write f(x)" in str(asked(model.questions[0])["task"])

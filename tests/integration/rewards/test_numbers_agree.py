@@ -42,6 +42,14 @@ def test_of_a_run_that_finished_everything_agrees(settings: Settings, tmp_path: 
     assert finished.report.summary.pass_rate == metrics.metrics["pass_rate"]
 
 
+def test_of_completions_without_code_that_get_no_reward_agrees(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "policy.py").write_text("def none(verdict, completion):\n    return None\n", encoding="utf-8")
+    wanted = reward_config(tmp_path, PROBLEM, [RIGHT, RIGHT, "", ""], reward=f"{tmp_path}/policy.py:none")
+    finished = run_reward(wanted, settings)
+    assert finished.report.summary.abstained == 4
+    assert disagreements(RunReader(finished.run_dir), is_complete=True) == ()
+
+
 def test_a_timeout_is_an_error_of_its_execution(settings: Settings, tmp_path: Path) -> None:
     hanging = reward_config(tmp_path, PROBLEM, ["import time\ntime.sleep(60)"], timeout_seconds=0.5, concurrency=2)
     [metrics] = RunReader(run_reward(hanging, settings).run_dir).metrics().rows

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from sandrl.addresses import without_users
 from sandrl.extras import require
 from sandrl.runs.trackers.tracker import TrackedRun, TrackedStep
 from sandrl.settings import ReportTo
@@ -62,7 +63,7 @@ class Mlflow:
         for at in range(0, len(options), _MOST_PARAMETERS):
             self._client.log_batch(self._id, params=options[at : at + _MOST_PARAMETERS])
         self._log(steps)
-        return f"{self._mlflow.get_tracking_uri()}, experiment {run.project}"
+        return f"{without_users(self._mlflow.get_tracking_uri())}, experiment {run.project}"
 
     def add(self, step: TrackedStep) -> None:
         self._log([step])

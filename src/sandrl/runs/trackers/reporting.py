@@ -147,6 +147,9 @@ def reporting(
             told.use(_made(_LOCAL[each], run))
     if {ReportTo.AUTO, ReportTo.WANDB} & {*report_to} and settings.wandb_mode != "disabled":
         _use_wandb(told, run, settings, by_name=ReportTo.WANDB in report_to, is_training=is_training, emit=emit)
+    if _every(config) and report_to and not told.has_trackers and told.wandb_run is None:
+        missing = f"{LOG_COMPLETIONS}: no tracker receives this run, so no table is sent"
+        emit(Warned(missing, hint="name one with `report_to`", fields=("report_to", LOG_COMPLETIONS)))
     if len(config.jobs) == 1:
         told.begin(1)
     # Of a run that is resumed, the first row says at which step.
@@ -172,7 +175,9 @@ def trackers_of(reader: RunReader, named: str | None) -> tuple[ReportTo, ...]:
     except ValueError as error:
         raise UsageError(f"the list of trackers {error}") from error
     assert isinstance(words, list | tuple)
-    found = [ReportTo(word) for word in words if word not in (ReportTo.AUTO, ReportTo.NONE)]
+    found = dict.fromkeys(ReportTo(word) for word in words if word not in (ReportTo.AUTO, ReportTo.NONE))
+    if named is not None and len(found) < len(words):
+        raise UsageError("the list of trackers must name each of them, once: wandb, tensorboard, mlflow, trackio")
     return tuple(found) or (ReportTo.WANDB,)
 
 

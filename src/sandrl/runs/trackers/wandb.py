@@ -20,6 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from sandrl.addresses import without_users
 from sandrl.events import Emit, Warned
 from sandrl.extras import require
 from sandrl.files import read_regular, write_whole
@@ -243,8 +244,8 @@ def tables_of(wandb: Any, step: TrackedStep) -> dict[str, Any]:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of what an error says, or its kind."""
-    lines = str(error).strip().splitlines()
+    """The first line of what an error says, without passwords of addresses, or its kind."""
+    lines = without_users(str(error)).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 
