@@ -29,7 +29,7 @@ from sandrl.config.fields import KEY_VALUE, flags, options
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import resolve
 from sandrl.config.model import Config
-from sandrl.config.parts import MOST_RANKED, JudgePart, QuestionPart, ScoringPart
+from sandrl.config.parts import MOST_RANKED, GroupJudgePart, JudgePart, QuestionPart, ScoringPart
 from sandrl.config.scoring import OF_SANDBOXES, RedteamConfig, RewardConfig
 from sandrl.config.serve import ServeConfig
 from sandrl.config.tinker import TinkerServeConfig
@@ -179,7 +179,7 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
             chosen = {name: value for name, value in chosen.items() if name not in OF_SANDBOXES}
             chosen |= {"service": "http://localhost:8642", "reward": "fraction"}
         if issubclass(model, JudgePart) and (chosen.get("service") or chosen.get("trajectories")) is not None:
-            chosen = {name: value for name, value in chosen.items() if name not in JudgePart.model_fields}
+            chosen = {name: value for name, value in chosen.items() if name not in GroupJudgePart.model_fields}
         elif issubclass(model, JudgePart):
             chosen["judge_base_url"] = "http://localhost:8000/v1"
             if not 2 <= (chosen.get("samples") or 0) <= MOST_RANKED and "judge_ranking" in chosen:
