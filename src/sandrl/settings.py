@@ -96,6 +96,9 @@ class RuntimeChoice:
     address: str | None = None
 
 
+_KEYS_OF_LIBRARIES = ("HF_TOKEN", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the environment says.
@@ -110,6 +113,7 @@ class Settings:
         wandb_training_base_url: Address of W&B Training, where it is not the usual one.
         wandb_mode: Whether it works `online`, `offline` or is `disabled`; what suits it unless set.
         wandb_entity: The entity it is used with; both together are credentials for the sandbox service, too.
+        keys_of_libraries: What libraries log in with by themselves: it is masked, and not used.
         service_token: The token of `sandrl serve`, for the service and for those who ask it.
         service_url: The address of one, where integrations of trainers score with it.
         problems: The problems that integrations of trainers find by their names.
@@ -141,6 +145,7 @@ class Settings:
     wandb_project: str | None = None
     wandb_mode: str | None = None
     wandb_training_base_url: str | None = None
+    keys_of_libraries: tuple[str, ...] = field(default=(), repr=False)
     service_token: str | None = field(default=None, repr=False)
     service_url: str | None = None
     problems: str | None = None
@@ -179,6 +184,7 @@ class Settings:
             wandb_project=values.get("WANDB_PROJECT"),
             wandb_mode=values.get("WANDB_MODE"),
             wandb_training_base_url=values.get("WANDB_TRAINING_BASE_URL"),
+            keys_of_libraries=tuple(values[name] for name in _KEYS_OF_LIBRARIES if name in values),
             service_token=values.get("SANDRL_SERVICE_TOKEN"),
             service_url=values.get("SANDRL_SERVICE_URL"),
             problems=values.get("SANDRL_PROBLEMS"),
@@ -196,7 +202,7 @@ class Settings:
     def secrets(self) -> tuple[str, ...]:
         """The values that must never be written or shown."""
         keys = (self.api_key, self.wandb_api_key, self.openai_api_key, self.tinker_api_key, self.service_token)
-        return tuple(key for key in keys if key)
+        return (*(key for key in keys if key), *self.keys_of_libraries)
 
     @property
     def credentials(self) -> str | None:

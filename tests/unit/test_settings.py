@@ -108,8 +108,11 @@ def test_the_environment_says_where_the_cluster_is_and_never_that_it_is_used() -
 
 
 def test_the_representation_shows_no_secret() -> None:
-    settings = Settings.from_environment({"CWSANDBOX_API_KEY": "key-one", "WANDB_API_KEY": "key-two"})
-    assert settings.secrets == ("key-one", "key-two")
+    settings = Settings.from_environment(
+        {"CWSANDBOX_API_KEY": "key-one", "WANDB_API_KEY": "key-two", "HF_TOKEN": "key-3"}
+    )
+    assert settings.secrets == ("key-one", "key-two", "key-3")
+    assert "key-3" not in repr(settings)
     assert "key-one" not in repr(settings)
     assert "key-two" not in repr(settings)
 
