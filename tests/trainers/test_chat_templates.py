@@ -215,6 +215,8 @@ def test_plain_text_is_that_of_an_endpoint(base: Path) -> None:
 def test_training_and_evaluation_ask_a_base_model_in_the_same_text(base: Path, train_here: TrainHere) -> None:
     run = train_here(model=str(base), **SHORT, run_name="plain")
     assert RunReader(run).config.options["chat_template"] == "plain"
+    # The tokenizer still has the parser of answers to the template that is gone.
+    assert not [row for row in RunReader(run).trajectories().rows if "Solve the task" in (row.completion or "")]
     assert RunReader(run).metrics().rows[0].metrics["loss"] is not None
     checkpoint = run / "checkpoints" / "checkpoint-1"
     asked = [Question(0, [Message("user", "Write `f`.")])]
@@ -233,6 +235,7 @@ def test_a_template_of_a_file_is_trained_with_and_may_not_change(
     file.write_text(GOOD, encoding="utf-8")
     run = train_here(model=str(base), **SHORT, chat_template=str(file), run_name="file")
     assert describe(find_model(str(run / "checkpoints" / "checkpoint-1"))).template.text == GOOD
+    assert not [row for row in RunReader(run).trajectories().rows if "[user]" in (row.completion or "")]
     file.write_text(GOOD + "!", encoding="utf-8")
     with pytest.raises(UsageError, match=r"cannot be resumed: the content of .* has changed"):
         train_here(resume=run, steps=2)

@@ -301,5 +301,5 @@ def _template(
         first = tokenizer("a").get("input_ids") or [None]
         begins = tokenizer.bos_token_id is not None and first[0] == tokenizer.bos_token_id
         template = plain_template(f"the plain text of {name}", begins_with_token=begins)
-    tokenizer.chat_template = template.text
+    template.give_to(tokenizer, has_tools=has_tools)
     return template, has_own

@@ -81,6 +81,17 @@ class ChatTemplate:
                 if tools:
                     self._try(compiled, [*messages, *_use_of(tools[0], len(messages))], tools, given)
 
+    def give_to(self, tokenizer: Any, *, has_tools: bool) -> None:
+        """Has a tokenizer write its conversations by this template instead of its own.
+
+        What parses answers written by its own template would take the question for part of the answer; only tools need
+        it.
+        """
+        tokenizer.chat_template = self.text
+        for name in ("response_template", "response_schema"):
+            if not has_tools and getattr(tokenizer, name, None) is not None:
+                setattr(tokenizer, name, None)
+
     def _compiled(self) -> Any:
         try:
             return libraries.load("transformers.utils.chat_template_utils")._compile_jinja_template(self.text)

@@ -122,7 +122,7 @@ def _load(description: ModelDescription, config: GrpoConfig, *, on_gpu: bool) ->
             random_state=config.seed,
         )
     if description.template.name != OWN_TEMPLATE:
-        tokenizer.chat_template = description.template.text
+        description.template.give_to(tokenizer, has_tools=config.rollout == "tools")
     return LoadedPolicy(loaded, tokenizer)
 
 
