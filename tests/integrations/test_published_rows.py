@@ -17,6 +17,7 @@ from sandrl.sandboxes import Job, connect, new_job_id
 from sandrl.sandboxes.providers.protocol import Packages
 from sandrl.settings import RuntimeKind, load_settings
 from tests.support.published_rows import calls_of, human_eval_plus_row, mbpp_plus_row
+from tests.support.wheels import Index
 
 pytestmark = pytest.mark.needs("numpy")
 
@@ -60,7 +61,8 @@ def mbpp_plus() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def job() -> Iterator[Job]:
+def job(index: Index) -> Iterator[Job]:
+    index.add_installed("numpy")
     settings = load_settings()
     connection = connect(settings, runtime=RuntimeKind.LOCAL, packages=Packages(("numpy",)))
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=900) as job:
