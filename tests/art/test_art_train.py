@@ -23,9 +23,11 @@ from sandrl.config.words import Extraction, VerifierPlace
 from sandrl.errors import InterruptedRunError, TrainingError, UsageError
 from sandrl.events import Event, StepFinished
 from sandrl.models import client
+from sandrl.rewards.importing import import_run
 from sandrl.rewards.regrade import regrade, saved_options
 from sandrl.rollouts.run import run_rollouts
 from sandrl.runs import MetricsRow, RunReader, disagreements
+from sandrl.runs.atif import export_run
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import RuntimeKind, Settings, load_settings
 from sandrl.trainers.art.plan import make_request
@@ -373,6 +375,18 @@ def test_recorded_episodes_are_trained_on_without_playing_any(training: Training
     assert refused.value.hint is not None
     assert "`policy` teacher" in refused.value.hint
     assert not (training.settings.runs_dir / "other").exists()
+
+
+def test_trajectories_of_a_file_are_trained_on_with_their_own_tokens(training: Training, tmp_path: Path) -> None:
+    played = training.run(policy="trained", steps=1)
+    export_run(RunReader(played.run_dir), tmp_path / "out")
+    imported = import_run(tmp_path / "out", training.settings, name="imported").path
+    run = training.run(name="again", trajectories=str(imported), policy="trained", steps=1)
+    run.raise_for_outcome()
+    first, again = steps_of(played)[-1].metrics, steps_of(run)[-1].metrics
+    # The same base model, the same tokens: the same step.
+    assert again["train/loss"] == pytest.approx(first["train/loss"], abs=1e-5)
+    assert again["train/tokens"] == first["train/tokens"]
 
 
 def test_a_step_that_was_trained_but_not_written_down_is_neither_lost_nor_repeated(training: Training) -> None:

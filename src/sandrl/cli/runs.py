@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from sandrl.runs.reader import Damage, Rows
 
 app = typer.Typer(
-    name="runs", help="Runs on disk: ls, show, compare, tail, report, regrade, sync, rm.", no_args_is_help=True
+    name="runs",
+    help="Runs on disk: ls, show, compare, tail, report, regrade, export, import, sync, rm.",
+    no_args_is_help=True,
 )
 
 _RUN = "The run: its name, path or job id, or a unique prefix of its name or id."

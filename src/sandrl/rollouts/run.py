@@ -33,7 +33,8 @@ from sandrl.rewards.scored_run import open_job_run
 from sandrl.rollouts.episodes import EpisodeOptions, check_player, has_tasks, is_mixed
 from sandrl.rollouts.results import PlayedStep, RolloutRun
 from sandrl.rollouts.steps import EPISODE_SECONDS, StepPlayer, problems_of
-from sandrl.rollouts.tools import HAS_MIXED_TOOLS, TOOL_SCHEMAS
+from sandrl.rollouts.tools import HAS_MIXED_TOOLS
+from sandrl.runs.config import TOOL_SCHEMAS
 from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.scoring.options import ScoreOptions

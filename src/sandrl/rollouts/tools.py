@@ -55,9 +55,6 @@ for name in names:
 json.dump(picked, sys.stdout)
 """
 
-TOOL_SCHEMAS = "tool_schemas"
-"""Where a run's options keep the tools that were offered."""
-
 HAS_MIXED_TOOLS = "has_mixed_tools"
 """Where they keep whether tasks were offered others, which are not kept."""
 

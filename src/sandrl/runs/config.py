@@ -23,6 +23,8 @@ FAILURE_FILE = "failure.rank-{rank}.json"
 ORIGIN = "origin"
 """The option of a run that says with the weights of which other run it began."""
 
+TOOL_SCHEMAS = "tool_schemas"
+"""The fact of a run that has the tools that were offered."""
 
 JUDGE_AGREEMENT = "judge_agreement"
 """The fact of a run that says how far its judge agrees with labelled answers: a `JudgeMeasured`."""

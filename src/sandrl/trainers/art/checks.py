@@ -34,8 +34,9 @@ from sandrl.problems.quality import QualityFilter
 from sandrl.problems.schedule import Part, Schedule, schedule_of, too_short_note
 from sandrl.problems.splits import TrainingSet, check_names, training_set, training_split
 from sandrl.rollouts.episodes import EpisodeOptions, is_mixed
-from sandrl.rollouts.tools import HAS_MIXED_TOOLS, TOOL_SCHEMAS
+from sandrl.rollouts.tools import HAS_MIXED_TOOLS
 from sandrl.runs import RunReader
+from sandrl.runs.config import TOOL_SCHEMAS
 from sandrl.runs.directory import checked_run_name
 from sandrl.runs.resumption import content_digest
 from sandrl.scoring.options import ScoreOptions

@@ -37,7 +37,7 @@ from sandrl.models.libraries import versions
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, has_tasks
 from sandrl.rollouts.results import PlayedStep, result_of
 from sandrl.rollouts.steps import EPISODE_SECONDS, StepPlayer
-from sandrl.rollouts.tools import TOOL_SCHEMAS
+from sandrl.runs.config import TOOL_SCHEMAS
 from sandrl.runs.metrics import GENERATED_GROUPS, MISSING_GROUPS, REPLACED_GROUPS, TRUNCATED
 from sandrl.runs.resumption import check_unchanged
 from sandrl.runs.session import RunSession
