@@ -1,8 +1,8 @@
 """Trajectories in the Agent Trajectory Interchange Format, ATIF (`harbor/rfcs/0001-trajectory-format.md`), and back.
 
-A step of an agent has the results of its tool calls, which are messages of their own in a run. `extra` has what ATIF has no
-field for: the reward and the verdict of a completion (`extra.sandrl` of the document), why an answer ended, and tokens
-that are not numbers. So what was exported is imported as it was.
+A step of an agent has the results of its tool calls, which are messages of their own in a run. `extra` has what ATIF
+has no field for: the reward and the verdict of a completion (`extra.sandrl` of the document), why an answer ended, and
+tokens that are not numbers. So what was exported is imported as it was.
 """
 
 from __future__ import annotations
