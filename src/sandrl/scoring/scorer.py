@@ -36,6 +36,7 @@ from sandrl.scoring.context import ScoringContext
 from sandrl.scoring.grading import judge_of
 from sandrl.scoring.judging import OnVerdict
 from sandrl.scoring.options import ScoreOptions
+from sandrl.trials.place import JobPlace
 from sandrl.trials.trial import Agent
 
 Answer: TypeAlias = tuple[Completion, Problem]
@@ -140,6 +141,9 @@ class Ticket:
 class Scorer(Closing):
     """Scores completions that several threads hand over; the job is its own until it is closed.
 
+    Attributes:
+        place: Where other threads get sandboxes of the job for themselves.
+
     Args:
         concurrency: How many completions at once; what suits the runtime unless given.
         longest_seconds: How long a completion may take by the clock with its judging; no bound unless given.
@@ -169,6 +173,7 @@ class Scorer(Closing):
         self._context: OrderedDict[tuple[ScoreOptions, bool], ScoringContext] = OrderedDict()
         self._lock = threading.Lock()
         self._bell = Interrupt()
+        self.place = JobPlace(job, self._bell.wake, emit=emit)
         self._clients: dict[str, _Client] = {}
         # Places in the order of clients: how many completions of it are in flight, and since when it has that place.
         self._order: list[tuple[int, int, int, _Client]] = []
@@ -189,6 +194,7 @@ class Scorer(Closing):
         """Refuses everything in a forked child: the thread that scores is not in it."""
         self._lock = threading.Lock()
         self._is_inherited = True
+        self.place.after_fork(ForkedProcessError("the sandboxes belong to the process from which this one was forked"))
 
     @property
     def is_accepting(self) -> bool:
@@ -337,6 +343,7 @@ class Scorer(Closing):
     def take_turn(self) -> None:
         assert self._batch is not None, "a batch calls"
         self._job.settle()
+        self.place.take_turn()
         room = self._batch.room
         with self._lock:
             while room > 0 and (client := self._next()) is not None:
@@ -353,8 +360,9 @@ class Scorer(Closing):
                 room -= 1
 
     def land(self, launch: Launch) -> bool:
-        with suppress(InfrastructureError, Withdrawn):
-            self._job.collect(launch)
+        if not self.place.land(launch):
+            with suppress(InfrastructureError, Withdrawn):
+                self._job.collect(launch)
         return True
 
     def _place(self, client: _Client) -> None:
@@ -414,6 +422,7 @@ class Scorer(Closing):
                 self._batch.run(self)
             except Exception as error:  # noqa: BLE001 - who waits hears of it, and the next request may fare better
                 self._fail(error)
+        self.place.end(ScorerClosedError())
         self._fail(ScorerClosedError(), everything=True)
 
     def _fail(self, error: Exception, *, everything: bool = False) -> None:

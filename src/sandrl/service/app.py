@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from sandrl import __version__
 from sandrl.errors import SandrlError
 from sandrl.service import episodes, execution, openrlhf, scoring
+from sandrl.service.e2b import routes as e2b
 from sandrl.service.failures import MEDIA_TYPE, Failure, failure_of
 from sandrl.service.metrics import MEDIA_TYPE as METRICS_TYPE
 from sandrl.service.models import SHOWN
@@ -93,6 +94,8 @@ def make_app(service: Service) -> FastAPI:
         await episodes.delete(service, id)
         return Response(status_code=204)
 
+    e2b.add_routes(app, service)
+
     @app.get("/metrics", tags=["operation"], summary="Return metrics for Prometheus", response_class=PlainTextResponse)
     async def metrics() -> Response:
         return Response(service.metrics.text(), media_type=METRICS_TYPE)
@@ -135,7 +138,7 @@ def make_app(service: Service) -> FastAPI:
 
 
 def _problem(failure: Failure) -> Response:
-    return Response(failure.body(), failure.status, failure.headers, MEDIA_TYPE)
+    return Response(failure.body(), failure.status, failure.headers, failure.media_type)
 
 
 def _json(model: Any, status: int = 200) -> Response:

@@ -16,7 +16,9 @@ from typing import Any, TypeAlias
 from starlette.requests import ClientDisconnect
 
 from sandrl.errors import SandrlError
-from sandrl.service.failures import MEDIA_TYPE, Failure, failure_of, where_it_happened
+from sandrl.service.e2b.connect import PlainFailure
+from sandrl.service.e2b.routes import KEY_HEADER, is_api, is_envd
+from sandrl.service.failures import Failure, failure_of, where_it_happened
 from sandrl.service.metrics import ServiceMetrics
 from sandrl.service.tokens import Token
 
@@ -107,15 +109,23 @@ class Edge:
                 kept.append((name, value))
         scope["headers"] = kept
         path, given = scope["path"], _bearer(headers.get(b"authorization", b""))
+        is_of_e2b = is_api(path)
+        if is_envd(path):
+            # Its token is that of a sandbox; `authorization` names a user.
+            kept += [(b"authorization", headers[b"authorization"])] if b"authorization" in headers else []
+            return
+        if is_of_e2b:
+            given = given or headers.get(KEY_HEADER, b"").decode("latin-1").strip()
         is_in_path = path.startswith(_TOKEN_PREFIX)
         if is_in_path:
             given, _, rest = path.removeprefix(_TOKEN_PREFIX).partition("/")
             path = f"/{rest}"
             scope["path"], scope["raw_path"] = path, path.encode("utf-8", "surrogateescape")
-        scope["query_string"] = b""
+        if not is_of_e2b:
+            scope["query_string"] = b""
         if path not in OPEN and not path.startswith(OPEN_FOLDER):
             if not given or not self._token.is_like(given):
-                raise Failure(
+                raise (PlainFailure if is_of_e2b else Failure)(
                     HTTPStatus.UNAUTHORIZED,
                     "the token is wrong" if given else "the request has no token",
                     "send the header `Authorization: Bearer TOKEN`; `sandrl serve` prints where the token is",
@@ -172,7 +182,7 @@ def _bearer(header: bytes) -> str:
 
 async def _answer(send: Send, failure: Failure) -> None:
     body = failure.body()
-    headers = {"Content-Type": MEDIA_TYPE, "Content-Length": str(len(body)), **failure.headers}
+    headers = {"Content-Type": failure.media_type, "Content-Length": str(len(body)), **failure.headers}
     encoded = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": failure.status, "headers": encoded})
     await send({"type": "http.response.body", "body": body})

@@ -10,7 +10,7 @@ import json
 import traceback
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ClassVar
 
 from sandrl.errors import InputError, QueueFullError, SandrlError, ScorerClosedError, ServiceError, UsageError
 
@@ -26,6 +26,8 @@ class Failure(Exception):
         detail: What happened, and to which part of the request.
         place: The part of the request that is wrong, where there is one.
     """
+
+    media_type: ClassVar[str] = MEDIA_TYPE
 
     status: int
     detail: str

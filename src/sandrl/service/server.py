@@ -123,6 +123,7 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
             _wait(server, interrupt)
             left = _drain(scorer, config.drain_seconds, interrupt, emit)
             service.episodes.close()
+            service.e2b.close()
             # What is left is answered before the connections are closed.
             scorer.close()
     if (cleanup_error := job.cleanup_error()) is not None:

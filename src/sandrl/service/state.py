@@ -31,6 +31,7 @@ from sandrl.service.replies import Replies
 from sandrl.suggestions import VALUES, folded, meant, near
 
 if TYPE_CHECKING:
+    from sandrl.service.e2b.sandboxes import E2BSandboxes
     from sandrl.service.episodes import Episodes
 
 CLIENT_HEADER = "x-sandrl-client"
@@ -62,6 +63,14 @@ class Service:
     memory_bytes: int | None
     warn: Callable[[str, str], None]
     replies: Replies = field(default_factory=Replies)
+
+    @cached_property
+    def e2b(self) -> E2BSandboxes:
+        """The sandboxes of E2B's clients."""
+        # It uses this module.
+        from sandrl.service.e2b.sandboxes import E2BSandboxes
+
+        return E2BSandboxes(self)
 
     @cached_property
     def episodes(self) -> Episodes:

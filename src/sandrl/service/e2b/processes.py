@@ -1,0 +1,324 @@
+"""The processes of E2B's sandboxes: programs with streams, which outlive the request that began them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import re
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from sandrl.deadlines import in_background
+from sandrl.errors import InfrastructureError, ServiceError
+from sandrl.sandboxes.providers.protocol import AttachedProgram, Output
+from sandrl.service.e2b.connect import RpcError
+from sandrl.service.e2b.sandboxes import LONGEST_SECONDS, E2BSandbox, words
+from sandrl.service.state import Outbox
+from sandrl.trials.place import RuntimeLost
+
+_PROCESS = r"""IFS= read -r its && eval "$its" || exit 126
+printf '%d\n' $$
+unset its n paths
+exec "$@" """
+_TERMINAL = r"""stty -echo 2>/dev/null; printf '\001'; IFS= read -r its && eval "$its" || exit 126
+printf '%d\n' $$
+unset its n paths; stty echo 2>/dev/null
+exec "$@" """
+_SIGNAL = r'kill "-$1" "-$2" 2>/dev/null || kill "-$1" "$2"'
+_SIZE = r'stty rows "$2" cols "$3" <"/proc/$1/fd/0"'
+_SIGNALS = {"SIGNAL_SIGKILL": "KILL", "SIGNAL_SIGTERM": "TERM", 9: "KILL", 15: "TERM"}
+
+MOST_BYTES = 64 << 20
+"""How much a process may write to its outputs, and a terminal may show; it is killed if it writes more."""
+
+_START_SECONDS = 60.0
+_TOO_MUCH = f"it wrote more than {MOST_BYTES >> 20} MiB to its outputs"
+_LONGEST_NUMBER = re.compile(r"\s*(\d{1,10})\r?\n")
+
+
+@dataclass(eq=False)
+class Reader:
+    events: asyncio.Queue[dict[str, Any] | None] = field(default_factory=asyncio.Queue)
+
+
+class Process:
+    """A process of a sandbox.
+
+    Attributes:
+        config: As the client has named it: `cmd`, `args`, `envs` and `cwd`.
+        pid: Its process id in the sandbox; 0 until it is known.
+        end: The event of its end; None while it runs.
+    """
+
+    def __init__(self, sandbox: E2BSandbox, config: Mapping[str, Any], tag: str | None, *, is_terminal: bool) -> None:
+        self.config = config
+        self.tag = tag
+        self.pid = 0
+        self.end: dict[str, Any] | None = None
+        self.is_terminal = is_terminal
+        self._sandbox = sandbox
+        self._readers: set[Reader] = set()
+        self._outbox = Outbox(self._tell)
+        self._head = bytearray()
+        self._left = MOST_BYTES
+        self._has_pid: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._program: AttachedProgram | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def start(
+        self, argv: list[str], variables: Mapping[str, str], directory: str | None, *, user: str | None, size: Any
+    ) -> None:
+        """Starts it, and waits until its process id is known.
+
+        Raises:
+            RpcError: If it cannot be started.
+        """
+        machine = self._sandbox.machine
+        becoming, own = self._sandbox.becoming(user)
+        line = words(argv, {**own, **self._sandbox.variables, **variables}, directory)
+        if b"\0" in line:
+            raise RpcError("invalid_argument", "a word of the command has a NUL byte")
+        command = (*becoming, *machine.program(_TERMINAL if self.is_terminal else _PROCESS))
+
+        def begin() -> AttachedProgram:
+            if self.is_terminal:
+                columns, rows = size
+                program = machine.sandbox.open_terminal(
+                    command, columns=columns, rows=rows, output=lambda block: self._take("pty", block)
+                )
+            else:
+                program = machine.sandbox.attach(
+                    command,
+                    stdin=True,
+                    stdout=Output(lambda block: self._take("stdout", block)),
+                    stderr=Output(lambda block: self._take("stderr", block)),
+                    timeout_seconds=float(LONGEST_SECONDS),
+                )
+            program.ended.add_done_callback(lambda _: in_background(lambda: self._finish(program)))
+            if not self.is_terminal:
+                program.write(line)
+            return program
+
+        self._line = line
+        try:
+            self._program = await asyncio.wrap_future(in_background(begin))
+            async with asyncio.timeout(_START_SECONDS):
+                self.pid = await self._has_pid
+        except (InfrastructureError, RuntimeLost, ServiceError) as error:
+            raise RpcError("unavailable", f"the connection to sandbox {self._sandbox.id} was lost: {error}") from error
+        except TimeoutError as error:
+            raise RpcError("internal", "the process did not start") from error
+        if self.end is None:
+            self._sandbox.processes[self.pid] = self
+
+    # On threads of the provider.
+
+    def _take(self, name: str, block: bytes) -> None:
+        self._left -= len(block)
+        if self._left < 0:
+            # What a program has written is in memory to its end.
+            raise BrokenPipeError
+        self._outbox.put((name, block))
+
+    def _finish(self, program: AttachedProgram) -> None:
+        try:
+            code = program.finish()
+        except BrokenPipeError:
+            self._outbox.put(("lost", ("resource_exhausted", f"the process was killed: {_TOO_MUCH}")))
+        except (InfrastructureError, ServiceError) as error:
+            self._outbox.put(("lost", ("unavailable", f"sandbox {self._sandbox.id} was lost: {error}")))
+        else:
+            self._outbox.put(("end", code))
+
+    # On the thread of the loop.
+
+    def _tell(self, value: tuple[str, Any]) -> None:
+        name, content = value
+        if name == "lost":
+            self._over({"lost": content})
+        elif name == "end":
+            code = 137 if content is None else content
+            self._over({"event": {"end": _end(code)}})
+        else:
+            if rest := self._after_pid(name, content):
+                event = {"event": {"data": {name: base64.b64encode(rest).decode()}}}
+                for reader in self._readers:
+                    reader.events.put_nowait(event)
+
+    def _after_pid(self, name: str, block: bytes) -> bytes:
+        # The first line of the output is the process id.
+        if self._has_pid.done() or name == "stderr":
+            return block
+        self._head += block
+        if self.is_terminal and b"\001" in self._head:
+            del self._head[: self._head.index(b"\001") + 1]
+            self.write(self._line)
+        found = _LONGEST_NUMBER.match(bytes(self._head).decode("latin-1"))
+        if found is None:
+            return b""
+        rest = bytes(self._head[found.end() :])
+        self._has_pid.set_result(int(found[1]))
+        self._head.clear()
+        return rest
+
+    def _over(self, end: dict[str, Any]) -> None:
+        self.end = end
+        if self._timer is not None:
+            self._timer.cancel()
+        self._sandbox.processes.pop(self.pid, None)
+        if not self._has_pid.done():
+            # Its first words have failed: the directory is not there, or a program of the image.
+            self._has_pid.set_result(0)
+        for reader in self._readers:
+            reader.events.put_nowait(None)
+
+    def end_after(self, seconds: float) -> None:
+        """Kills it after so many seconds."""
+        self._timer = asyncio.get_running_loop().call_later(seconds, lambda: asyncio.ensure_future(self._timed_out()))
+
+    async def _timed_out(self) -> None:
+        for reader in self._readers:
+            reader.events.put_nowait({"late": True})
+        with suppress(RpcError):
+            # It has ended with its sandbox.
+            await self.signal("KILL")
+
+    def subscribe(self) -> Reader:
+        """From here on its events are kept for a reader, who must call `events`."""
+        reader = Reader()
+        self._readers.add(reader)
+        return reader
+
+    async def events(self, reader: Reader, ping_seconds: float | None) -> AsyncIterator[dict[str, Any]]:
+        """The events of the process to its end.
+
+        Raises:
+            RpcError: If it was lost with its sandbox, or its time is over.
+        """
+        try:
+            yield {"event": {"start": {"pid": self.pid}}}
+            while True:
+                try:
+                    event = await asyncio.wait_for(reader.events.get(), ping_seconds)
+                except TimeoutError:
+                    yield {"event": {"keepalive": {}}}
+                    continue
+                if event is None:
+                    break
+                if "late" in event:
+                    raise RpcError("deadline_exceeded", "the time limit of the command is over")
+                yield event
+            assert self.end is not None, "only its end ends the events"
+            if "lost" in self.end:
+                raise RpcError(*self.end["lost"])
+            yield self.end
+        finally:
+            self._readers.discard(reader)
+
+    def write(self, content: bytes) -> Future[None]:
+        """Writes to its standard input, or its terminal."""
+        program = self._program
+
+        def write() -> None:
+            if program is not None:
+                program.write(content)
+
+        return in_background(write)
+
+    def close_input(self) -> Future[None]:
+        program = self._program
+        return in_background(lambda: None if program is None else program.close_input())
+
+    async def signal(self, name: str) -> None:
+        """Sends a signal to it and the processes of its group."""
+        await self._sandbox.run(_SIGNAL, name, str(self.pid), is_own=True)
+
+    async def resize(self, columns: int, rows: int) -> None:
+        await self._sandbox.run(_SIZE, str(self.pid), str(rows), str(columns), is_own=True)
+
+
+def _end(code: int) -> dict[str, Any]:
+    end: dict[str, Any] = {"exitCode": code, "exited": True, "status": f"exit status {code}"}
+    return end if code == 0 else {**end, "error": f"exit status {code}"}
+
+
+async def start(
+    sandbox: E2BSandbox, body: Mapping[str, Any], user: str | None, seconds: float | None
+) -> tuple[Process, Reader]:
+    """Starts a process, which is killed after these seconds unless they are None.
+
+    Raises:
+        RpcError: If the request is damaged, or it cannot be started.
+    """
+    config = body.get("process")
+    if not isinstance(config, dict) or not isinstance(config.get("cmd"), str) or not config["cmd"]:
+        raise RpcError("invalid_argument", "process.cmd: must be a text")
+    arguments, variables = config.get("args") or [], config.get("envs") or {}
+    if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
+        raise RpcError("invalid_argument", "process.args: must be texts")
+    if not isinstance(variables, dict) or not all(
+        isinstance(value, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) for name, value in variables.items()
+    ):
+        raise RpcError("invalid_argument", "process.envs: must be texts by the names of variables")
+    size = _size(body["pty"]) if body.get("pty") else None
+    process = Process(sandbox, config, body.get("tag"), is_terminal=size is not None)
+    reader = process.subscribe()
+    cwd = config.get("cwd") or None
+    await process.start([config["cmd"], *arguments], variables, cwd, user=user, size=size)
+    if process.pid == 0 and process.end is not None and "event" in process.end:
+        raise RpcError("invalid_argument", f"the process did not start: is the directory {cwd!r} there?")
+    if body.get("stdin") is False and not process.is_terminal:
+        await asyncio.wrap_future(process.close_input())
+    if seconds is not None:
+        process.end_after(seconds)
+    return process, reader
+
+
+def find(sandbox: E2BSandbox, selector: Any) -> Process:
+    """The process that a client names by its process id or its tag.
+
+    Raises:
+        RpcError: If there is none.
+    """
+    given = selector if isinstance(selector, dict) else {}
+    found = (each for each in sandbox.processes.values() if given.get("pid") == each.pid)
+    if "tag" in given:
+        found = (each for each in sandbox.processes.values() if each.tag == given["tag"])
+    process = next(found, None)
+    if process is None:
+        raise RpcError("not_found", f"there is no process {given.get('pid', given.get('tag'))!r:.60}")
+    return process
+
+
+def signal_of(value: Any) -> str:
+    name = _SIGNALS.get(value) if isinstance(value, str | int) else None
+    if name is None:
+        raise RpcError("invalid_argument", f"there is no signal {value!r:.60}")
+    return name
+
+
+def input_of(value: Any) -> bytes:
+    """What is written to a process, of `stdin` or `pty`."""
+    given = value if isinstance(value, dict) else {}
+    text = given.get("stdin", given.get("pty", ""))
+    try:
+        return base64.b64decode(text if isinstance(text, str) else "-", validate=True)
+    except (binascii.Error, ValueError):
+        raise RpcError("invalid_argument", "input: must be base64") from None
+
+
+def _size(value: Any) -> tuple[int, int]:
+    size = value.get("size") if isinstance(value, dict) else None
+    found = (size.get("cols", 80), size.get("rows", 24)) if isinstance(size, dict) else (80, 24)
+    if not all(isinstance(each, int) and 0 < each < 10_000 for each in found):
+        raise RpcError("invalid_argument", "pty.size: must be numbers from 1 to 9999")
+    return found
+
+
+def resized(value: Any) -> tuple[int, int]:
+    """The size of a terminal that a client wants, in columns and rows."""
+    return _size(value)
