@@ -6,6 +6,9 @@ VENV_GRPO ?= .venv-grpo
 VENV_UNSLOTH ?= .venv-unsloth
 VENV_ART ?= .venv-art
 VENV_INTEGRATIONS ?= .venv-integrations
+# They need Python 3.12.
+VENV_FRAMEWORKS ?= .venv-frameworks
+PYTHON_FRAMEWORKS ?= python3.12
 # So has the documentation's site.
 VENV_DOCS ?= .venv-docs
 VENV_RELEASE ?= .venv-release
@@ -18,7 +21,7 @@ ARGS   ?=
 JOBS   ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit check static format lint types imports generated words docs docs-exceptions docs-serve venv-docs generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth venv-art test-art venv-integrations test-integrations lock pictures bench wheel release venv-release clean
+.PHONY: help demo test test-unit check static format lint types imports generated words docs docs-exceptions docs-serve venv-docs generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth venv-art test-art venv-integrations test-integrations venv-frameworks test-frameworks lock pictures bench wheel release venv-release clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -63,6 +66,12 @@ venv-integrations: ## Set up .venv-integrations: development, and the frameworks
 
 test-integrations: venv-integrations ## Run the tests of the integrations, with these frameworks
 	@$(VENV_INTEGRATIONS)/bin/python -m pytest tests/integrations $(ARGS)
+
+venv-frameworks: ## Set up .venv-frameworks: development, and the frameworks whose sandboxes are ours, on Python 3.12
+	@$(PYTHON_FRAMEWORKS) tools/setup_venv.py --lock frameworks $(VENV_FRAMEWORKS)
+
+test-frameworks: venv-frameworks ## Run the tests of our sandboxes inside these frameworks
+	@$(VENV_FRAMEWORKS)/bin/python -m pytest tests/frameworks $(ARGS)
 
 check: static test ## Run everything that CI runs
 
@@ -146,6 +155,7 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@sed -E '/^(openai)==/d; /^ /d' requirements/dev.txt | sed 's/ *\\$$//' | $(COMPILE) $(ARGS) requirements/integrations.in --extra dev \
 		-c - --excludes requirements/integrations.excludes.txt -o requirements/integrations.txt
 	@cat requirements/integrations.bare.txt >> requirements/integrations.txt
+	@$(COMPILE) $(ARGS) --python-version 3.12 requirements/frameworks.in --extra dev -c requirements/dev.txt -o requirements/frameworks.txt
 
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) .venv-3.* $(VENV_GRPO) $(VENV_UNSLOTH) $(VENV_ART) $(VENV_INTEGRATIONS) $(VENV_DOCS) $(VENV_RELEASE) site .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

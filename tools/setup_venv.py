@@ -31,6 +31,7 @@ LOCKS = {
     "art-tinker": ["base", "art-tinker"],
     # Not dev: verifiers wants an older openai.
     "integrations": ["base", "integrations"],
+    "frameworks": ["base", "dev", "frameworks"],
 }
 # Locks without torch, and where its build for the processor alone comes from.
 TORCH = {

@@ -31,8 +31,9 @@ Ask = Callable[..., list[str]]
 
 @pytest.fixture(autouse=True)
 def _runs_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs that other tests left in the directory of the session are not offered."""
+    """Runs and images that other tests left in the directories of the session are not offered."""
     monkeypatch.setenv("SANDRL_RUNS_DIR", str(tmp_path / "runs"))
+    monkeypatch.setenv("SANDRL_CACHE_DIR", str(tmp_path / "cache"))
 
 
 @pytest.fixture

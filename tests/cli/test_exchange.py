@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.support.tasks.base import import_task_base
-from tests.support.tasks.harbor import TASKS
+from tests.support.tasks.shell import HOME, write_shell_task
 
 STEPS = [
     {"step_id": 1, "source": "user", "message": "Write the numbers."},
@@ -69,20 +69,25 @@ def rewards(number: float) -> dict[str, Any]:
     return {"verifier_result": {"rewards": {"reward": number}}}
 
 
-RIGHT = {"app/out/numbers": "1\n2\n3\n", "logs/artifacts/state": "ready\n"}
+NUMBERS = f"{HOME[1:]}/numbers"
+RIGHT = {NUMBERS: "1 2 3\n"}
 
 
 def test_a_job_of_harbor_is_a_run_and_its_artifacts_are_judged_again(sandrl: Run, tmp_path: Path) -> None:
-    next(task for task in TASKS if task.name == "separate-image").write(tmp_path / "tasks")
+    judged = f'[ "$(cat {HOME}/numbers)" = "1 2 3" ] && n=1 || n=0\necho $n > /logs/verifier/reward.txt\n'
+    place = write_shell_task(tmp_path / "tasks/numbers", test=f"#!/bin/bash\n{judged}")
+    config = (place / "task.toml").read_text()
+    artifacts = f'artifacts = ["{HOME}/numbers"]\n[verifier]\nenvironment_mode = "separate"\n[agent]\n'
+    (place / "task.toml").write_text(config.replace("[agent]\n", artifacts))
     job = tmp_path / "jobs/today"
-    write_trial(job, "right", "separate-image", artifacts=RIGHT, **rewards(1.0))
+    write_trial(job, "right", "numbers", artifacts=RIGHT, **rewards(1.0))
     # A verdict that was wrong, as a broken verifier gives one.
-    write_trial(job, "misjudged", "separate-image", artifacts=RIGHT | {"app/out/numbers": "1\n"}, **rewards(1.0))
+    write_trial(job, "misjudged", "numbers", artifacts={NUMBERS: "1\n"}, **rewards(1.0))
     lost = {"exception_type": "SandboxBuildFailedError", "exception_message": "no\nmore"}
-    write_trial(job, "lost", "separate-image", exception_info=lost, **rewards(0.0))
+    write_trial(job, "lost", "numbers", exception_info=lost, **rewards(0.0))
     late = {"exception_type": "AgentTimeoutError", "exception_message": "late"}
-    write_trial(job, "late", "separate-image", exception_info=late, **rewards(0.0))
-    write_trial(job, "unjudged", "separate-image", verifier_result=None)
+    write_trial(job, "late", "numbers", exception_info=late, **rewards(0.0))
+    write_trial(job, "unjudged", "numbers", verifier_result=None)
     (job / "result.json").write_text("{}")
 
     made = sandrl("runs", "import", "jobs", "--problems", "tasks", "--run-name", "h", "--runs-dir", "runs", "--json")

@@ -25,7 +25,7 @@ OF_OTHER_PROGRAMS = frozenset(
         *("--address", "--head", "--include-dashboard", "--max-worker-port", "--min-worker-port", "--node-ip-address"),
         *("--node-manager-port", "--num-cpus", "--object-manager-port", "--ray-client-server-port", "--resources"),
         *("--runtime-env-agent-port", "--env", "--generation-config", "--multi", "--num", "--pdb", "--security-opt"),
-        *("--no-deps", "--userspec"),
+        *("--ek", "--no-deps", "--userspec"),
         # Of Dockerfiles.
         *("--checksum", "--chmod", "--chown", "--exclude", "--from", "--link", "--mount", "--parents"),
         # The guide of Aviato.

@@ -35,6 +35,7 @@ from sandrl.scoring.options import ScoreOptions
 from sandrl.scoring.scorer import Scorer
 from sandrl.scoring.summary import ScoreReport
 from sandrl.settings import load_settings
+from sandrl.trials.place import Place
 
 WINDOW_SECONDS = 0.005
 """How long a call of a service waits for others that can share its request."""
@@ -131,6 +132,16 @@ class LocalBackend(Closing):
     @property
     def job_id(self) -> str | None:
         return None if self._job is None else self._job.id
+
+    @property
+    def place(self) -> Place:
+        """Where other work of this process gets sandboxes of the same job; the first use may start the runtime.
+
+        Raises:
+            ServiceError: If there is no runtime.
+            ForkedProcessError: If this process was forked from one that had used sandboxes.
+        """
+        return (self._scorer or self._open()).place
 
     def submit(
         self, problem: Problem, text: str, scoring: Scoring | None = None, *, is_code: bool = False
@@ -339,10 +350,21 @@ def backend_for(
     service = service or (load_settings().service_url if sandboxes is None else None)
     if service is None:
         wanted = sandboxes if isinstance(sandboxes, SandboxRequest) else _sandboxes(sandboxes or {})
-        return _shared.get(("sandboxes", wanted), lambda: LocalBackend(wanted))
+        return _local(wanted)
     if sandboxes is not None:
         raise UsageError("sandboxes: has no effect with a service, which owns the sandboxes")
     return _shared.get(("service", service, token), lambda: ServiceBackend(service, token))
+
+
+def local_backend(sandboxes: SandboxRequest | Mapping[str, Any] | None = None) -> LocalBackend:
+    """The backend with sandboxes of this process that all of it share who ask for the same; see `backend_for`."""
+    return _local(sandboxes if isinstance(sandboxes, SandboxRequest) else _sandboxes(sandboxes or {}))
+
+
+def _local(wanted: SandboxRequest) -> LocalBackend:
+    found = _shared.get(("sandboxes", wanted), lambda: LocalBackend(wanted))
+    assert isinstance(found, LocalBackend), "it was made here"
+    return found
 
 
 async def scored(

@@ -10,14 +10,16 @@ import posixpath
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandrl.errors import InfrastructureError, NoUserError, SandrlError
 from sandrl.events import ExecutionFinished
 from sandrl.sandboxes import Command, CommandOutcome, Launch, Sandbox, Shape, State
+from sandrl.sandboxes.providers.protocol import Result
 from sandrl.trials import guest
 from sandrl.trials.entries import Entry, archived, of_archive, paths_of, without
 from sandrl.trials.place import Place, RuntimeLost, finished
@@ -46,8 +48,19 @@ class TooLargeError(Exception):
     """What is read from a machine is larger than is allowed."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    # A command of the machine's shell, and how its outcome is read.
+
+    argv: tuple[str, ...]
+    stdin: bytes
+    seconds: float
+    most_bytes: int
+    read: Callable[[CommandOutcome], CommandOutcome]
+
+
 class Machine:
-    """A sandbox of a task, used by one thread at a time.
+    """A sandbox of a task, used by one thread at a time, but for commands that `begin` has begun.
 
     Args:
         shape: What it is; `as_root` for one whose commands have users.
@@ -142,6 +155,81 @@ class Machine:
             InfrastructureError: If the sandbox failed.
             RuntimeLost: If the runtime failed.
         """
+        own = self._prepared(command, user, timeout_seconds, variables, directory, stdin, output_bytes, is_own=is_own)
+        if isinstance(own, CommandOutcome):
+            return own
+        began = time.monotonic()
+        try:
+            outcome = self.ask(own.argv, own.stdin, own.seconds, own.most_bytes)
+        except (InfrastructureError, RuntimeLost) as error:
+            self._place.emit(ExecutionFinished(self._task_id, None, "error", error=str(error)))
+            raise
+        outcome = replace(own.read(outcome), seconds=time.monotonic() - began)
+        startup, self._startup_seconds = self._startup_seconds, None
+        self._place.emit(finished(self._task_id, outcome, outcome.seconds, startup_seconds=startup))
+        return outcome
+
+    def begin(
+        self,
+        command: str | Sequence[str],
+        *,
+        user: str | None = None,
+        timeout_seconds: float,
+        variables: Mapping[str, str] | None = None,
+        directory: str | None = None,
+        stdin: bytes = b"",
+        output_bytes: int = OUTPUT_BYTES,
+    ) -> Future[CommandOutcome]:
+        """Begins a command beside others, on any thread, once the machine has started; for the arguments see `run`.
+
+        Returns:
+            How it ends; cancelling it kills the command.
+
+        Raises:
+            NoUserError: If it cannot be a command of this user.
+            InfrastructureError, RuntimeLost: If the machine was lost.
+        """
+        own = self._prepared(command, user, timeout_seconds, variables, directory, stdin, output_bytes)
+        done: Future[CommandOutcome] = Future()
+        if isinstance(own, CommandOutcome):
+            done.set_result(own)
+            return done
+        sandbox_id = self.sandbox_id or ""
+        running = self.sandbox.run(Command(own.argv, own.stdin, own.seconds, most_output_bytes=own.most_bytes))
+
+        def finish(ended: Future[Result]) -> None:
+            if not done.set_running_or_notify_cancel():
+                return
+            try:
+                result = ended.result()
+            except CancelledError:
+                done.set_exception(InfrastructureError("the command was cancelled"))
+            except Exception as error:  # noqa: BLE001 - who waits raises it
+                done.set_exception(error)
+            else:
+                done.set_result(own.read(CommandOutcome(sandbox_id, result.exit_code, result.stdout, result.stderr)))
+
+        def give_up(_: Future[CommandOutcome]) -> None:
+            if done.cancelled():
+                running.cancel()
+
+        running.add_done_callback(finish)
+        done.add_done_callback(give_up)
+        return done
+
+    def _prepared(
+        self,
+        command: str | Sequence[str],
+        user: str | None,
+        timeout_seconds: float,
+        variables: Mapping[str, str] | None,
+        directory: str | None,
+        stdin: bytes,
+        output_bytes: int,
+        *,
+        is_own: bool = False,
+    ) -> _Prepared | CommandOutcome:
+        # The outcome, if it cannot be a command.
         if isinstance(command, str):
             shell = self._facts.shell if is_own else self.shell
             argv = [shell, "-c", command, posixpath.basename(shell)]
@@ -156,21 +244,13 @@ class Machine:
                 self.sandbox_id or "", _NOT_EXECUTABLE, stderr=b"a word of the command has a NUL byte\n"
             )
         own = guest.assigned(mark=mark, seconds=seconds, first=first, last=output_bytes - first)
-        began = time.monotonic()
-        try:
-            outcome = self.ask(
-                self.program(guest.RUN),
-                guest.lines(own, its) + stdin,
-                seconds + guest.ENDING_SECONDS,
-                2 * output_bytes + _MARGIN_BYTES,
-            )
-        except (InfrastructureError, RuntimeLost) as error:
-            self._place.emit(ExecutionFinished(self._task_id, None, "error", error=str(error)))
-            raise
-        outcome = replace(_read(outcome, mark, first, output_bytes), seconds=time.monotonic() - began)
-        startup, self._startup_seconds = self._startup_seconds, None
-        self._place.emit(finished(self._task_id, outcome, outcome.seconds, startup_seconds=startup))
-        return outcome
+        return _Prepared(
+            self.program(guest.RUN),
+            guest.lines(own, its) + stdin,
+            seconds + guest.ENDING_SECONDS,
+            2 * output_bytes + _MARGIN_BYTES,
+            lambda outcome: _read(outcome, mark, first, output_bytes),
+        )
 
     @property
     def shell(self) -> str:

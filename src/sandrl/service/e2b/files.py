@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import posixpath
 import re
 import secrets
@@ -13,8 +14,9 @@ from typing import Any
 
 from sandrl.service.e2b.connect import RpcError
 from sandrl.service.e2b.sandboxes import E2BSandbox
+from sandrl.trials.files import IS_DIRECTORY, NOT_FOUND, READ, WRITE, error_of
 
-_NOT_FOUND, _EXISTS, _NOT_DIRECTORY, _IS_DIRECTORY = 44, 45, 46, 47
+_EXISTS, _NOT_DIRECTORY = 45, 46
 _MOST_DEPTH = 64
 _LIST_BYTES = 32 << 20
 _MOST_WATCHERS = 100
@@ -22,7 +24,7 @@ _LOOK_SECONDS = 0.5
 
 # Numbers of the kernel, and names that the image gives to them.
 _FORMAT = "%f|%s|%Y|%U|%G|%n"
-_STAT = rf"""[ -e "$1" ] || [ -L "$1" ] || exit {_NOT_FOUND}
+_STAT = rf"""[ -e "$1" ] || [ -L "$1" ] || exit {NOT_FOUND}
 show() {{
     for each; do
         printf %s "$mark"; stat -c '{_FORMAT}' -- "$each" || exit
@@ -46,20 +48,23 @@ done' sh {{}} +"""
 _MAKE = rf"""[ ! -d "$1" ] || exit {_EXISTS}
 [ ! -e "$1" ] || exit {_NOT_DIRECTORY}
 mkdir -p -- "$1" """
-_MOVE = rf"""[ -e "$1" ] || [ -L "$1" ] || exit {_NOT_FOUND}
+_MOVE = rf"""[ -e "$1" ] || [ -L "$1" ] || exit {NOT_FOUND}
 mkdir -p -- "${{2%/*}}/" && mv -f -- "$1" "$2" """
 _REMOVE = 'rm -rf -- "$1"'
-_READ = rf"""[ -e "$1" ] || exit {_NOT_FOUND}
-[ ! -d "$1" ] || exit {_IS_DIRECTORY}
-exec cat -- "$1" """
-_WRITE = rf"""[ ! -d "$1" ] || exit {_IS_DIRECTORY}
-mkdir -p -- "${{1%/*}}/" && exec cat >"$1" """
-
 _REASONS = {
-    _NOT_FOUND: ("not_found", "there is no file or directory {path!r}"),
+    NOT_FOUND: ("not_found", "there is no file or directory {path!r}"),
     _EXISTS: ("already_exists", "the directory {path!r} already exists"),
     _NOT_DIRECTORY: ("invalid_argument", "{path!r} is not a directory"),
-    _IS_DIRECTORY: ("invalid_argument", "{path!r} is a directory"),
+    IS_DIRECTORY: ("invalid_argument", "{path!r} is a directory"),
+}
+_CODES = {
+    errno.EACCES: "permission_denied",
+    errno.EPERM: "permission_denied",
+    errno.EROFS: "permission_denied",
+    errno.ENOTDIR: "invalid_argument",
+    errno.ENAMETOOLONG: "invalid_argument",
+    errno.ENOSPC: "resource_exhausted",
+    errno.EDQUOT: "resource_exhausted",
 }
 _KINDS = {0o040000: "FILE_TYPE_DIRECTORY", 0o100000: "FILE_TYPE_FILE", 0o120000: "FILE_TYPE_SYMLINK"}
 _LETTERS = "rwxrwxrwx"
@@ -94,13 +99,13 @@ class Files:
         return posixpath.normpath(posixpath.join(start, path[2:] if is_of_home else path))
 
     async def read(self, path: str, most_bytes: int) -> bytes:
-        result = await self._run(_READ, path, most_bytes=most_bytes + (1 << 16))
+        result = await self._run(READ, path, most_bytes=most_bytes + (1 << 16))
         if len(result) > most_bytes:
             raise RpcError("resource_exhausted", f"{path!r} is larger than {most_bytes} bytes")
         return result
 
     async def write(self, path: str, content: bytes) -> dict[str, Any]:
-        await self._run(_WRITE, path, stdin=content)
+        await self._run(WRITE, path, stdin=content)
         return {"name": posixpath.basename(path), "type": "file", "path": path}
 
     async def entry(self, path: str) -> dict[str, Any]:
@@ -138,13 +143,9 @@ class Files:
         code, text = _REASONS.get(result.exit_code or 0, ("", ""))
         if code:
             raise RpcError(code, text.format(path=path))
-        lines = result.stderr.decode("utf-8", "replace").strip().splitlines()
-        reason = lines[-1][:300] if lines else f"exit code {result.exit_code}"
-        if "ermission denied" in reason:
-            raise RpcError("permission_denied", f"{path!r}: {reason}")
-        if "o space left" in reason:
-            raise RpcError("resource_exhausted", f"{path!r}: {reason}")
-        raise RpcError("internal", f"{path!r}: {reason}")
+        error = error_of(result.exit_code, result.stderr, path)
+        code = _CODES.get(error.errno or 0, "internal")
+        raise RpcError(code, f"{path!r}: {error.strerror}")
 
 
 @dataclass(eq=False)

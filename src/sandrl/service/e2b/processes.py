@@ -77,6 +77,7 @@ class Process:
         Raises:
             RpcError: If it cannot be started.
         """
+        self._sandbox.check()
         machine = self._sandbox.machine
         becoming, own = self._sandbox.becoming(user)
         line = words(argv, {**own, **self._sandbox.variables, **variables}, directory)

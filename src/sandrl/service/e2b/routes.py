@@ -58,19 +58,18 @@ def is_api(path: str) -> bool:
 
 def add_routes(app: FastAPI, service: Service) -> None:
     """Adds the routes; they are not in the description of the service's own API."""
-    sandboxes = service.e2b
 
     def add(path: str, handler: Callable[..., Awaitable[Response]], *methods: str) -> None:
         app.add_api_route(path, handler, methods=list(methods), include_in_schema=False)
 
     async def create(request: Request) -> Response:
-        made = await sandboxes.create(await _body(request), request.headers.get("idempotency-key", "")[:200])
+        made = await service.e2b.create(await _body(request), request.headers.get("idempotency-key", "")[:200])
         return JSONResponse(made.with_token(service), HTTPStatus.CREATED)
 
     async def list_(request: Request) -> Response:
         query = dict(parse_qsl(request.url.query))
         states = query.get("state", "running").split(",")
-        found = sandboxes.all(dict(parse_qsl(query.get("metadata", "")))) if "running" in states else []
+        found = service.e2b.all(dict(parse_qsl(query.get("metadata", "")))) if "running" in states else []
         try:
             first, most = int(query.get("nextToken") or 0), min(int(query.get("limit") or 100), 1000)
         except ValueError:
@@ -79,34 +78,34 @@ def add_routes(app: FastAPI, service: Service) -> None:
         return JSONResponse([each.document(service) for each in found[first : first + most]], headers=left)
 
     async def show(id: str) -> Response:
-        return JSONResponse(sandboxes.find(id).with_token(service))
+        return JSONResponse(service.e2b.find(id).with_token(service))
 
     async def delete(id: str) -> Response:
-        sandboxes.end(sandboxes.find(id))
+        service.e2b.end(service.e2b.find(id))
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def timeout(request: Request, id: str) -> Response:
         seconds = checked_seconds((await _body(request)).get("timeout"))
-        sandboxes.extend(sandboxes.find(id), seconds, is_exact=True)
+        service.e2b.extend(service.e2b.find(id), seconds, is_exact=True)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def refresh(request: Request, id: str) -> Response:
         seconds = checked_seconds((await _body(request)).get("duration", 0))
-        sandboxes.extend(sandboxes.find(id), seconds, is_exact=False)
+        service.e2b.extend(service.e2b.find(id), seconds, is_exact=False)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def connect(request: Request, id: str) -> Response:
-        found = sandboxes.find(id)
+        found = service.e2b.find(id)
         seconds = checked_seconds((await _body(request)).get("timeout", 0))
-        sandboxes.extend(found, seconds, is_exact=False)
+        service.e2b.extend(found, seconds, is_exact=False)
         return JSONResponse(found.with_token(service))
 
     async def no_metrics(id: str) -> Response:
-        sandboxes.find(id)
+        service.e2b.find(id)
         return JSONResponse([])
 
     async def no_pause(id: str) -> Response:
-        sandboxes.find(id)
+        service.e2b.find(id)
         raise PlainFailure(HTTPStatus.NOT_IMPLEMENTED, _NO_SUCH.format(what="pauses, snapshots and forks"))
 
     for prefix in _API:
@@ -122,24 +121,24 @@ def add_routes(app: FastAPI, service: Service) -> None:
         add(f"/sandboxes/{{id}}/{name}", no_pause, "POST")
 
     async def health(request: Request) -> Response:
-        sandbox = _sandbox(sandboxes, request)
+        sandbox = _sandbox(service.e2b, request)
         try:
             await sandbox.run(":", is_own=True)
         except RpcError as error:
             # Somebody else has ended it; asked once more, it is not there.
-            sandboxes.end(sandbox)
+            service.e2b.end(sandbox)
             raise PlainFailure(HTTPStatus.BAD_GATEWAY, f"{GONE}: {sandbox.id!r}") from error
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def download(request: Request) -> Response:
-        sandbox, query = _sandbox(sandboxes, request), dict(parse_qsl(request.url.query))
+        sandbox, query = _sandbox(service.e2b, request), dict(parse_qsl(request.url.query))
         with _Plainly():
             files = Files(sandbox, query.get("username") or None)
             content = await files.read(await files.absolute(query.get("path", "")), service.config.max_body_bytes)
         return Response(content, media_type="application/octet-stream")
 
     async def upload(request: Request) -> Response:
-        sandbox, query = _sandbox(sandboxes, request), dict(parse_qsl(request.url.query))
+        sandbox, query = _sandbox(service.e2b, request), dict(parse_qsl(request.url.query))
         with _Plainly():
             files = Files(sandbox, query.get("username") or None)
             written = [
@@ -154,7 +153,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
 
     def unary(path: str, handle: _Handler) -> None:
         async def called(request: Request) -> Response:
-            sandbox = _sandbox(sandboxes, request)
+            sandbox = _sandbox(service.e2b, request)
             try:
                 return answered(await handle(sandbox, _user(request), await message_of(request, _MOST_MESSAGE_BYTES)))
             except RpcError as error:
@@ -166,7 +165,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         path: str, handle: Callable[[E2BSandbox, Request, dict[str, Any]], AsyncIterator[Mapping[str, Any]]]
     ) -> None:
         async def called(request: Request) -> Response:
-            sandbox = _sandbox(sandboxes, request)
+            sandbox = _sandbox(service.e2b, request)
             try:
                 given = [each async for each in messages_of(request, _MOST_MESSAGE_BYTES)]
             except RpcError as error:
@@ -176,7 +175,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         add(path, called, "POST")
 
     async def input_stream(request: Request) -> Response:
-        sandbox = _sandbox(sandboxes, request)
+        sandbox = _sandbox(service.e2b, request)
         try:
             # All of it before the answer: an answer that has begun listens for the client's end.
             await _stream_input(sandbox, request)

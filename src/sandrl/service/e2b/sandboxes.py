@@ -75,6 +75,7 @@ class E2BSandbox:
     processes: dict[int, Process] = field(default_factory=dict)
     watchers: dict[str, Any] = field(default_factory=dict)
     timer: asyncio.TimerHandle | None = None
+    is_over: bool = False
 
     def document(self, service: Service) -> dict[str, Any]:
         """The sandbox as E2B's API describes it."""
@@ -95,6 +96,15 @@ class E2BSandbox:
 
     def with_token(self, service: Service) -> dict[str, Any]:
         return {**self.document(service), "envdAccessToken": self.token}
+
+    def check(self) -> None:
+        """Makes sure that it was not ended here.
+
+        Raises:
+            RpcError: If it was.
+        """
+        if self.is_over:
+            raise RpcError("unavailable", f"{GONE}: {self.id!r}")
 
     def becoming(self, user: str | None) -> tuple[list[str], dict[str, str]]:
         """As `Machine.becoming`.
@@ -121,6 +131,7 @@ class E2BSandbox:
         Raises:
             RpcError: If the sandbox has ended, or there is no such user.
         """
+        self.check()
         becoming = [] if is_own else self.becoming(user)[0]
         command = Command(
             (*becoming, *self.machine.program(program, "sh", *arguments)),
@@ -279,6 +290,7 @@ class E2BSandboxes:
             return
         if sandbox.timer is not None:
             sandbox.timer.cancel()
+        sandbox.is_over = True
         sandbox.machine.close()
 
     def close(self) -> None:
