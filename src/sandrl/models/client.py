@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
@@ -149,10 +149,16 @@ class Client(Closing):
             self._closes()
         self._sdk = self._closes = None
 
-    def run(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
+    def run(self, coroutine: Coroutine[Any, Any, Answer], stop: threading.Event | None = None) -> Answer:
         """What a coroutine that asks this client returns, waited for in any thread but the loop's, or `Stopped`."""
+        asking = LOOP.submit(coroutine)
         try:
-            return LOOP.submit(coroutine).result()
+            while stop is not None and not asking.done():
+                if stop.is_set():
+                    asking.cancel()
+                    break
+                wait((asking,), _LOOK_SECONDS)
+            return asking.result()
         except CancelledError:
             raise Stopped from None
 

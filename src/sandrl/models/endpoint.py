@@ -25,7 +25,7 @@ from sandrl.errors import EndpointError, InputError, RequestRefusedError, UsageE
 from sandrl.events import Emit, Warned, ignore
 from sandrl.models.client import Client, ModelEndpoint
 from sandrl.models.loop import LOOP, cancel_once
-from sandrl.models.messages import Message, Reply, ToolCall, plain_text
+from sandrl.models.messages import TOKEN_ID, Message, Reply, ToolCall, plain_text
 from sandrl.models.protocol import Answer, Question, Sampling, TokenLimit
 
 Json: TypeAlias = Mapping[str, Any]
@@ -41,11 +41,16 @@ _OPTIONAL: Mapping[str, str | None] = {
     "seed": None,
     "logprobs": None,
     "include": None,
+    "return_token_ids": None,
 }
 _SHOWN_MODELS = 5
 _CHAT, _RESPONSES, _COMPLETIONS = "chat/completions", "responses", "completions"
 # What is asked of chat completions alone: there `logprobs` is no number of tokens.
-_UNKNOWN = {_CHAT: (), _RESPONSES: ("seed", "logprobs"), _COMPLETIONS: ("logprobs",)}
+_UNKNOWN = {
+    _CHAT: (),
+    _RESPONSES: ("seed", "logprobs", "return_token_ids"),
+    _COMPLETIONS: ("logprobs", "return_token_ids"),
+}
 # The longest text of a base model, unless the user says another.
 _TEXT_TOKENS = 2048
 # What servers call the length of a model's context, in their lists of models.
@@ -57,6 +62,7 @@ class EndpointModel(Client):
 
     Args:
         name: What it is called there; None for the only one that `check` finds.
+        tells_tokens: Ask for the ids of the tokens of prompts and answers, as vLLM tells them, until they are refused.
     """
 
     has_tools = True
@@ -71,14 +77,17 @@ class EndpointModel(Client):
         batch_size: int | None = None,
         emit: Emit = ignore,
         is_stopping: Callable[[], bool] = lambda: False,
+        tells_tokens: bool = False,
     ) -> None:
         super().__init__(endpoint, stop, emit, is_stopping)
+        self._tells_tokens = tells_tokens
         self.name = name or ""
         self.batch_size = batch_size or BATCH_SIZE
         self._sampling = sampling or Sampling()
         self._api = _CHAT
         self._context_tokens: int | None = None
         self._renamed: dict[str, str | None] = {}
+        self._is_known = False
 
     @property
     def base_url(self) -> str:
@@ -110,8 +119,11 @@ class EndpointModel(Client):
         told = _object(listed.get(self.name))
         self._context_tokens = next((count for name in _CONTEXTS if (count := _count(told, name))), None)
 
-    def reply(self, messages: Sequence[Message], tools: Sequence[Json] = ()) -> Reply:
-        return self.run(self._reply(messages, tools, {"logprobs": True}))
+    def reply(
+        self, messages: Sequence[Message], tools: Sequence[Json] = (), *, stop: threading.Event | None = None
+    ) -> Reply:
+        own = {"logprobs": True, **({"return_token_ids": True} if self._tells_tokens else {})}
+        return self.run(self._reply(messages, tools, own), stop)
 
     def answers(self, questions: Sequence[Question]) -> Iterator[Answer]:
         found: SimpleQueue[Answer | BaseException | None] = SimpleQueue()
@@ -159,8 +171,12 @@ class EndpointModel(Client):
             try:
                 asked = await self.request(api, question, read)
             except RequestRefusedError as refusal:
+                if self._is_known:
+                    # What it took once, it takes: a refusal may repeat what a model, or its agent, has written.
+                    raise
                 self._learn(refusal, question, api)
             else:
+                self._is_known = True
                 reply, seconds = asked.answer, time.monotonic() - began - asked.waited_seconds
                 limit, reason = self._sampling.max_tokens, reply.message.finish_reason
                 if reason is None and limit is not None and reply.completion_tokens >= limit:
@@ -290,7 +306,7 @@ def chat_message(message: Message) -> dict[str, Any]:
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": _tool_name(call.name), "arguments": _json_arguments(call.arguments)},
+                "function": {"name": _tool_name(call.name), "arguments": json_arguments(call.arguments)},
             }
             for call in message.tool_calls
         ]
@@ -302,7 +318,7 @@ def chat_message(message: Message) -> dict[str, Any]:
 def _items(message: Message) -> list[Json]:
     if message.items:
         return [
-            {**item, "arguments": _json_arguments(str(item.get("arguments", "")))}
+            {**item, "arguments": json_arguments(str(item.get("arguments", "")))}
             if item.get("type") == "function_call"
             else item
             for item in message.items
@@ -327,8 +343,8 @@ def _sendable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-# What a model wrote as arguments; what is no JSON, which servers that parse it refuse, as a text in JSON.
-def _json_arguments(arguments: str) -> str:
+def json_arguments(arguments: str) -> str:
+    """What a model wrote as arguments; what is no JSON, which servers that parse it refuse, as a text in JSON."""
     try:
         is_object = isinstance(json.loads(arguments), dict)
     except (ValueError, RecursionError):
@@ -350,6 +366,9 @@ def _chat_reply(document: Json) -> Reply:
         raise ValueError("the answer has no message")
     calls = map(_object, _list(said.get("tool_calls")))
     tokens, logprobs = _logprobs(_object(choice.get("logprobs")).get("content"))
+    sampled = _ids(choice.get("token_ids"))
+    if sampled and len(sampled) == len(logprobs):
+        tokens = tuple(f"{TOKEN_ID}{token}" for token in sampled)
     usage = _object(document.get("usage"))
     message = Message(
         "assistant",
@@ -360,7 +379,9 @@ def _chat_reply(document: Json) -> Reply:
         finish_reason=_text(choice.get("finish_reason")) or None,
         reasoning=_reasoning(said),
     )
-    return Reply(message, _count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
+    # Of an answer with one choice, vLLM tells the prompt beside it.
+    prompt = _ids(document.get("prompt_token_ids"))
+    return Reply(message, _count(usage, "prompt_tokens"), _count(usage, "completion_tokens"), prompt=prompt)
 
 
 def _text_reply(document: Json) -> Reply:
@@ -414,6 +435,12 @@ def _logprobs(content: object) -> tuple[tuple[str, ...], tuple[float, ...]]:
     if len(logprobs) < len(entries):
         return (), ()
     return tuple(_text(entry.get("token")) for entry in entries), logprobs
+
+
+# Token ids; none at all unless every one is a number.
+def _ids(value: object) -> tuple[int, ...]:
+    ids = _list(value)
+    return tuple(ids) if all(type(each) is int for each in ids) else ()
 
 
 def _text(value: object) -> str:

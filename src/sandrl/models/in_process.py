@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -88,20 +88,27 @@ class InProcessModel:
         lengths = [each for each in (self.positions, own_length(settings)) if each is not None]
         self._most_tokens = min(lengths) if lengths else None
 
-    def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
+    def reply(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        stop: threading.Event | None = None,
+    ) -> Reply:
         if tools:
             message = f"{self.name} cannot use tools in this process"
             raise UsageError(message, hint="serve the model and name its address with base_url", fields=("base_url",))
-        for answer in self.answers([Question(0, messages)]):
-            assert answer.reply is not None, "what is generated is an answer"
-            return answer.reply
-        raise Stopped
+        stops = (self._stop,) if stop is None else (self._stop, stop)
+        (reply,) = self._generate([Question(0, messages)], lambda: any(event.is_set() for event in stops))
+        if any(event.is_set() for event in stops):
+            raise Stopped
+        return reply
 
     def answers(self, questions: Sequence[Question]) -> Iterator[Answer]:
         """Answers questions batch by batch; the first one's seed decides for a batch. See `Model.answers`."""
         for start in range(0, len(questions), self.batch_size):
             batch = questions[start : start + self.batch_size]
-            replies = self._generate(batch)
+            replies = self._generate(batch, self._stop.is_set)
             if self._stop.is_set():
                 return
             yield from (Answer(question.number, reply) for question, reply in zip(batch, replies, strict=True))
@@ -120,8 +127,8 @@ class InProcessModel:
     def close(self) -> None:
         pass
 
-    def _generate(self, questions: Sequence[Question]) -> list[Reply]:
-        tokenizer, torch, sampling, stop = self._tokenizer, self._torch, self._sampling, self._stop
+    def _generate(self, questions: Sequence[Question], is_stopped: Callable[[], bool]) -> list[Reply]:
+        tokenizer, torch, sampling = self._tokenizer, self._torch, self._sampling
         began = time.monotonic()
         prompts = [self._rendered(question) for question in questions]
         inputs = tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False).to(self.device)
@@ -137,7 +144,7 @@ class InProcessModel:
             settings |= {**dict.fromkeys(unused), "do_sample": False}
 
         def stops(tokens: Any, scores: Any, **_: Any) -> Any:
-            return torch.full((tokens.shape[0],), stop.is_set(), dtype=torch.bool, device=tokens.device)
+            return torch.full((tokens.shape[0],), is_stopped(), dtype=torch.bool, device=tokens.device)
 
         with libraries.kept_quiet(), torch.no_grad(), self._prepared(questions[0].seed):
             outputs = self._model.generate(
@@ -156,10 +163,11 @@ class InProcessModel:
         seconds = time.monotonic() - began
         rows = sampled.tolist()
         told = self._logprobs(outputs.logits, sampled).tolist() if self._tells_logprobs else [None] * len(rows)
-        lengths = inputs["attention_mask"].sum(-1).tolist()
+        masks = inputs["attention_mask"].bool()
+        asked = [ids[mask].tolist() for ids, mask in zip(inputs["input_ids"], masks, strict=True)]
         return [
-            self._told(text, row, logprobs, length, seconds)
-            for text, row, logprobs, length in zip(texts, rows, told, lengths, strict=True)
+            self._told(text, row, logprobs, prompt, seconds)
+            for text, row, logprobs, prompt in zip(texts, rows, told, asked, strict=True)
         ]
 
     # The logprob of every sampled token, at its temperature, before `top_p` and others cut the distribution.
@@ -174,7 +182,7 @@ class InProcessModel:
 
     # An answer and why it ended; with its tokens, up to the one that ends it, where it is to tell logprobs.
     def _told(
-        self, text: str, tokens: list[int], logprobs: list[float] | None, prompt_tokens: int, seconds: float
+        self, text: str, tokens: list[int], logprobs: list[float] | None, prompt: list[int], seconds: float
     ) -> Reply:
         stops = [at for stop in self._sampling.stop if (at := text.find(stop)) >= 0]
         text = text[: min(stops)] if stops else text
@@ -192,11 +200,16 @@ class InProcessModel:
             finish_reason="length" if place is None and not stops else "stop",
             seconds=seconds,
         )
-        return Reply(message, prompt_tokens, size)
+        return Reply(message, len(prompt), size, prompt=() if logprobs is None else tuple(prompt))
 
     def _rendered(self, question: Question) -> str:
         said = [{"role": message.role, "content": message.content} for message in question.messages]
-        return self._description.rendered(said, template_variables(self._sampling.extra_body))
+        try:
+            return self._description.rendered(said, template_variables(self._sampling.extra_body))
+        except Exception as error:
+            # Templates raise whatever they like, such as where a user speaks twice.
+            message = f"the chat template cannot render the conversation: {libraries.first_line(error)}"
+            raise RequestRefusedError(message, status=400) from error
 
     @contextmanager
     def _prepared(self, seed: int) -> Iterator[None]:
@@ -234,7 +247,12 @@ _LOOK_SECONDS = 0.1
 @dataclass(eq=False)
 class _Request:
     messages: Sequence[Message]
+    stops: tuple[threading.Event, ...]
     reply: Future[Reply] = field(default_factory=Future)
+
+    @property
+    def is_stopped(self) -> bool:
+        return any(event.is_set() for event in self.stops)
 
 
 class GatheringModel:
@@ -255,13 +273,19 @@ class GatheringModel:
         self._thread = threading.Thread(target=self._generate, name="sandrl-model", daemon=True)
         self._thread.start()
 
-    def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
+    def reply(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        stop: threading.Event | None = None,
+    ) -> Reply:
         if tools:
-            return self._model.reply(messages, tools)
-        asked = _Request(messages)
+            return self._model.reply(messages, tools, stop=stop)
+        asked = _Request(messages, (self._stop,) if stop is None else (self._stop, stop))
         self._asked.put(asked)
         while not asked.reply.done():
-            if self._stop.is_set():
+            if asked.is_stopped:
                 raise Stopped
             try:
                 return asked.reply.result(_LOOK_SECONDS)
@@ -278,7 +302,7 @@ class GatheringModel:
         while not self._stop.is_set():
             batch = self._gathered()
             try:
-                batch = [each for each in batch if self._fits(each)]
+                batch = [each for each in batch if not each.is_stopped and self._fits(each)]
                 self._answer(batch)
             except Exception as error:  # noqa: BLE001 - each that waits raises it
                 failure = error if isinstance(error, SandrlError) else SandrlError(f"{self.name} fails: {error}")
@@ -289,7 +313,11 @@ class GatheringModel:
     # Whether the model can read a conversation; refuses a longer one. Tokenizers are of one thread at a time.
     def _fits(self, asked: _Request) -> bool:
         positions = self._model.positions
-        tokens = self._model.prompt_tokens(asked.messages)
+        try:
+            tokens = self._model.prompt_tokens(asked.messages)
+        except RequestRefusedError as refusal:
+            asked.reply.set_exception(refusal)
+            return False
         answer = max(self._model.answer_tokens(tokens), 1)
         if positions is None or tokens + answer <= positions:
             return True

@@ -43,6 +43,7 @@ class Message:
         items: Of what was sampled over the Responses API: its own items, to be sent back as they are.
         reasoning: Of what was sampled: what the model thought before it, where the endpoint returns that beside the
             text. It is kept and shown, and never sent back or taken for a part of the answer.
+        is_given: Of the assistant: it was not sampled in this conversation, so it is not trained on here.
     """
 
     role: str
@@ -56,6 +57,7 @@ class Message:
     seconds: float | None = None
     items: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     reasoning: str = field(default="", repr=False)
+    is_given: bool = False
 
     def to_row(self) -> MessageRow:
         calls = tuple(ToolCallRow(id=call.id, name=call.name, arguments=call.arguments) for call in self.tool_calls)
@@ -72,10 +74,17 @@ _IN_ROWS = MessageRow.model_fields.keys() - {"tool_calls"}
 
 @dataclass(frozen=True, slots=True)
 class Reply:
+    """An answer.
+
+    Attributes:
+        prompt: The token ids of the conversation that was continued, where the model tells them.
+    """
+
     message: Message
     prompt_tokens: int = 0
     completion_tokens: int = 0
     retries: int = 0
+    prompt: tuple[int, ...] = field(default=(), repr=False)
 
 
 def plain_text(messages: Sequence[Message]) -> str:

@@ -6,6 +6,7 @@ why one is missing. Only failures that every further question would share (a ref
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
@@ -105,8 +106,17 @@ class Player(Protocol):
     name: str
     has_tools: bool
 
-    def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
+    def reply(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        stop: threading.Event | None = None,
+    ) -> Reply:
         """The next message of a conversation, in which the tools, JSON schemas of functions, may be called.
+
+        Args:
+            stop: Once it is set, this answer is not wanted any more.
 
         Raises:
             ServiceError: If there is no answer.

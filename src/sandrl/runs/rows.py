@@ -134,6 +134,7 @@ class MessageRow(BaseModel):
         role: `system`, `user`, `assistant` or `tool`.
         tokens: Of what was sampled: each token, as the endpoint writes it; empty where it does not tell.
         reasoning: What the model thought before it, where the endpoint returns that beside the text.
+        is_given: Of the assistant: it was not sampled in this conversation, so it is not trained on here.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="strings")
@@ -148,6 +149,7 @@ class MessageRow(BaseModel):
     finish_reason: Text | None = None
     seconds: float | None = None
     reasoning: Text = ""
+    is_given: bool = False
 
 
 class CheckRow(BaseModel):

@@ -43,8 +43,10 @@ class Sample:
 
     @property
     def turns(self) -> tuple[int, ...]:
-        """Where in the conversation the model speaks."""
-        return tuple(place for place, message in enumerate(self.messages) if message.role == "assistant")
+        """Where in the conversation the model speaks, without what it is given."""
+        return tuple(
+            place for place, message in enumerate(self.messages) if message.role == "assistant" and not message.is_given
+        )
 
     @property
     def has_logprobs(self) -> bool:
