@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from sandrl.errors import InputError
@@ -44,6 +44,7 @@ class Shape:
         as_root: Whether its programs run as user 0, whatever the image says.
         state: What it begins with instead of the image alone; a machine makes an image of it first.
         lifetime_seconds: After this the service ends it.
+        loopback_ports: Ports of this machine's loopback to which the same ports of its own lead, also without a network.
     """
 
     image: str = ""
@@ -57,6 +58,7 @@ class Shape:
     as_root: bool = False
     state: State | None = None
     lifetime_seconds: float | None = None
+    loopback_ports: tuple[int, ...] = ()
 
     @property
     def is_usual(self) -> bool:
@@ -66,6 +68,14 @@ class Shape:
 
 USUAL = Shape()
 """The usual sandbox of a job."""
+
+
+def with_loopback(network: Network | None, ports: Iterable[int]) -> Network:
+    """A network that also has ports of this machine's loopback."""
+    network = network or Network()
+    opened = (*network.private, *(Destination.parse(f"127.0.0.1:{port}", ALL_PORTS) for port in ports))
+    mode = NetworkMode.ALLOWLIST if network.mode is NetworkMode.NONE else network.mode
+    return replace(network, mode=mode, private=opened)
 
 
 def network_of(mode: NetworkMode, hosts: Iterable[str], private: Iterable[str] = ()) -> Network:

@@ -271,6 +271,9 @@ def _site_of(place: JobPlace, states: Path, emit: Emit) -> Site:
                 message = f"a task asks for {shape.processors:g} processors, and this machine has {there}: it gets all"
                 emit(Warned(message))
             shape = replace(shape, processors=float(there))
+        if shape.loopback_ports:
+            network = with_loopback(shape.network or place.connection.network, shape.loopback_ports)
+            shape = replace(shape, network=network, loopback_ports=())
         shape, files = furnish(shape, place.connection)
         return Machine(place, replace(shape, state=state), tags, task_id=task_id, states=states, files=files)
 

@@ -81,6 +81,8 @@ class Agent(Protocol):
         is_repeatable: Whether it may act again, in a new sandbox, after an infrastructure failure.
         takes_turns: Whether its trial waits until there is room for its machine. The episodes of a trainer that calls
             all of them in turn must not wait: either all of them are there, or none goes on.
+
+    An agent that is a program of the machine may also be a `Resident`.
     """
 
     @property
@@ -133,6 +135,25 @@ class FinalState:
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         raise AssertionError("a state is verified, and no agent acts")
+
+
+@runtime_checkable
+class Resident(Protocol):
+    """An agent that is a program of the machine.
+
+    Attributes:
+        ports: Ports of this machine's loopback that it reaches.
+    """
+
+    ports: tuple[int, ...]
+
+    def state(self, image: str, make: Callable[[Shape], Machine]) -> State | None:
+        """What the machine begins with instead of an image, which has the agent; None for the image itself.
+
+        Raises:
+            InfrastructureError, RuntimeLost: If there can be none.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -588,7 +609,10 @@ class _Trial:
         # Nobody has acted yet: a machine that does not start is asked for again.
         with self._timed("start"):
             for failures in range(1, self._options.retries + 2):
-                machine = self._make(environment, phase)
+                try:
+                    machine = self._made_for_agent(environment, phase)
+                except (InfrastructureError, RuntimeLost) as error:
+                    raise Unprepared(str(error)) from error
                 try:
                     machine.start()
                     self._sandbox_id = machine.sandbox_id
@@ -608,12 +632,26 @@ class _Trial:
                     return machine
         raise AssertionError("it has started, or not")
 
-    def _make(self, environment: Environment, phase: Phase, state: State | None = None) -> Machine:
+    def _made_for_agent(self, environment: Environment, phase: Phase) -> Machine:
+        agent = self._agent
+        if not isinstance(agent, Resident):
+            return self._make(environment, phase)
+
+        def make(shape: Shape) -> Machine:
+            return self._site.make(shape, None, self._options.tags, self._options.task_id)
+
+        state = agent.state(self._site.find_image(environment.image), make)
+        return self._make(environment, phase, state, ports=agent.ports)
+
+    def _make(
+        self, environment: Environment, phase: Phase, state: State | None = None, *, ports: tuple[int, ...] = ()
+    ) -> Machine:
         # Only the first of a trial counts as an execution.
         tags = (VERIFIER_TAG,) if self._has_machine else ()
         self._has_machine = True
         options = self._options
-        return self._site.make(self._shape(environment, phase), state, (*tags, *options.tags), options.task_id)
+        shape = replace(self._shape(environment, phase), loopback_ports=ports)
+        return self._site.make(shape, state, (*tags, *options.tags), options.task_id)
 
     @contextmanager
     def _machine_of(self, environment: Environment, phase: Phase, state: State | None = None) -> Iterator[Machine]:
