@@ -46,6 +46,7 @@ from sandrl.rollouts.feedback import (
     told_of_task,
     try_shown,
 )
+from sandrl.rollouts.proxy.recording import Branch, Recording
 from sandrl.rollouts.sandbox import EpisodeSandbox
 from sandrl.rollouts.shared_job import SharedJob
 from sandrl.rollouts.task_tools import TASK_TOOLS
@@ -130,6 +131,8 @@ class Episode:
         result: What became of it; None while there is none, and for ever if it was lost.
         end: Why it ended; None while it lasts.
         loss: Why it was lost to infrastructure; empty if it was not.
+        tools: The tools that an agent offered in `messages`; empty where they are those of the run.
+        branches: What an agent said besides `messages`.
         seconds: How long the parts took: `policy`, `sandbox` and `judge`.
     """
 
@@ -147,7 +150,20 @@ class Episode:
     retries: int = 0
     tool_calls: int = 0
     attempts: int = 0
+    tools: tuple[Mapping[str, Any], ...] = ()
+    branches: tuple[Branch, ...] = ()
     seconds: dict[str, float] = field(default_factory=lambda: {"policy": 0.0, "sandbox": 0.0, "judge": 0.0})
+
+    def take(self, recording: Recording) -> None:
+        """Makes what an agent and the model said the episode's: the branch with the most turns is its conversation."""
+        branches = recording.branches
+        if branches:
+            main = max(branches, key=lambda branch: len(branch.turns))
+            self.messages, self.tools = list(main.messages), main.tools
+            self.branches = tuple(branch for branch in branches if branch is not main)
+        self.prompt_tokens, self.completion_tokens = recording.prompt_tokens, recording.completion_tokens
+        self.retries, self.seconds["policy"] = recording.retries, recording.seconds
+        self.tool_calls = sum(len(turn.tool_calls) for branch in branches for turn in branch.turns)
 
 
 def new_episode(number: int, identifier: str, problem: Problem, options: EpisodeOptions) -> Episode:

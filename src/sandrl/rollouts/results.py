@@ -60,6 +60,8 @@ def episode_row(
         problem=problem,
         dropped=result.status.is_lost,
         messages=tuple(message.to_row() for message in episode.messages),
+        tools=episode.tools,
+        branches=tuple(branch.to_row() for branch in episode.branches),
         tokens={"prompt": episode.prompt_tokens, "completion": episode.completion_tokens},
         timing={"cpu": result.cpu_seconds, **episode.seconds, "episode": seconds},
         episode={

@@ -152,6 +152,15 @@ class MessageRow(BaseModel):
     is_given: bool = False
 
 
+class BranchRow(BaseModel):
+    """A chain of messages of an agent beside its main one, and the tools that were offered in it, as JSON schemas."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    messages: tuple[MessageRow, ...] = ()
+    tools: tuple[dict[str, Json], ...] = ()
+
+
 class CheckRow(BaseModel):
     """What happened in one check of a completion: a `sandrl.events.results.CheckVerdict`, with its fields."""
 
@@ -250,6 +259,8 @@ class TrajectoryRow(StepRow):
         greedy: Whether it has the likeliest token everywhere; else it was sampled. Only evaluations have such ones.
         episode: Facts of an episode by name, such as its `end` and how many `tool_calls` it had.
         messages: What was said in the episode, prompt and tool results included; empty where there was no dialogue.
+        tools: The tools that an agent offered in `messages`; empty where they are those of the run.
+        branches: What an agent said besides, such as its sub-agents, or with a history that it has rewritten.
         problem: The digest of the problem that it answers, which `problems.jsonl` has; None where that is not kept.
         second_opinion: What a failed completion does in one process; readers take it from `opinions.jsonl`.
         finish_reason: Why the model's answer ended, in the endpoint's word; None if it is not known.
@@ -289,6 +300,8 @@ class TrajectoryRow(StepRow):
     detail: Text = ""
     episode: dict[str, Json] = Field(default_factory=dict)
     messages: tuple[MessageRow, ...] = ()
+    tools: tuple[dict[str, Json], ...] = ()
+    branches: tuple[BranchRow, ...] = ()
     tokens: dict[str, int] = Field(default_factory=dict)
     completion: Text | None = None
     code: Text | None = None

@@ -16,7 +16,12 @@ import pytest
 
 from sandrl.models import EndpointModel, Message, ModelEndpoint, Reply, Stopped, ToolCall
 from sandrl.models.messages import TOKEN_ID
+from sandrl.problems import Problem
+from sandrl.rollouts.episodes import EpisodeOptions, new_episode
 from sandrl.rollouts.proxy import Conversation, ModelProxy, ProxyLimits
+from sandrl.rollouts.results import episode_row, result_of
+from sandrl.runs import TrajectoryRow
+from sandrl.scoring.records import Place
 from tests.support.scripted_model import Fault, Question, Says, ScriptedModel
 
 SECRET = "sk-of-the-upstream-endpoint"
@@ -591,3 +596,22 @@ def test_a_refusal_in_the_words_of_an_agent_does_not_change_how_the_others_are_a
             ask(client, user("two"))
         assert {question.path for question in model.questions} == {"/v1/chat/completions"}
         assert "temperature" in model.questions[-1].body
+
+
+def test_an_episode_takes_the_longest_branch_for_its_conversation_and_keeps_the_others() -> None:
+    conversation = ModelProxy(Policy(echo)).open()
+    with client_of(conversation) as client:
+        ask(client, user("title?"))
+        ask(client, user("main"), tools=TOOLS)
+        ask(client, user("main"), assistant("answer 1"), user("go on"), tools=TOOLS)
+    episode = new_episode(0, "e", Problem("a", "p", tests=("assert p(1) == 2",)), EpisodeOptions())
+    episode.take(conversation.recording)
+    row = episode_row(episode, result_of(episode), Place("job-0"), seconds=1.0)
+    kept = TrajectoryRow.model_validate_json(row.model_dump_json())
+    assert [each.content for each in kept.messages] == ["main", "answer 1", "go on", "answer 2"]
+    assert [dict(tool) for tool in kept.tools] == [BASH]
+    (branch,) = kept.branches
+    assert [each.content for each in branch.messages] == ["title?", "answer 1"]
+    assert branch.messages[1].tokens == conversation.recording.branches[0].turns[0].tokens
+    turns = [turn for each in conversation.recording.branches for turn in each.turns]
+    assert kept.tokens["completion"] == sum(len(turn.tokens) for turn in turns)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 from rich.console import Console
+from tests.support.sample_runs import trajectory
 
 from sandrl.cli.training import ART, TrainingLines, TrainingTable, training_remark
 from sandrl.cli.verbosity import choose_verbosity
@@ -26,10 +27,11 @@ from sandrl.events import (
 )
 from sandrl.models.messages import Message
 from sandrl.runs import MessageRow, MetricsRow, RunReader, RunWriter, TrajectoryRow
+from sandrl.runs.rows import BranchRow
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import Settings
 from sandrl.trainers.art.checks import COMMAND
-from sandrl.trainers.art.groups import Group, Sample, groups_of_rows, why_no_gradient, with_gradient
+from sandrl.trainers.art.groups import Group, Sample, count_tokens, groups_of_rows, why_no_gradient, with_gradient
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.plan import make_request
 from sandrl.trainers.art.results import STEP, ArtRun, Round, check_sound, next_round
@@ -46,6 +48,35 @@ def sample(
 
 def group(*rewards: float, name: str = "a") -> Group:
     return Group(name, tuple(map(sample, rewards)))
+
+
+def agents_row(reward: float, *, is_told: bool = True) -> TrajectoryRow:
+    told = {"tokens": ("token_id:5", "token_id:6"), "logprobs": (-0.1, -0.2)}
+    asked, said = MessageRow(role="user", content="u"), MessageRow(role="assistant", content="x", **told)
+    other = MessageRow(role="assistant", content="y", **(told if is_told else {}))
+    given = MessageRow(role="assistant", content="x", is_given=True)
+    return trajectory(
+        id=f"r{reward}",
+        reward=reward,
+        messages=(asked, said, asked, said),
+        tools=({"name": "main"},),
+        branches=(BranchRow(messages=(asked, given, asked, other), tools=({"name": "sub"},)),),
+    )
+
+
+def test_every_turn_that_was_sampled_in_a_conversation_of_an_agent_is_trained_on_once() -> None:
+    ((found,),) = groups_of_rows([agents_row(0.0), agents_row(1.0)]).values()
+    main, branch = found.samples[0].conversations
+    assert (main.turns, branch.turns) == ((1, 3), (3,))
+    assert ([*main.tools], [*branch.tools]) == ([{"name": "main"}], [{"name": "sub"}])
+    assert count_tokens([found]) == 2 * 3 * 2
+    assert with_gradient([found], needs_logprobs=True) == (found,)
+
+
+def test_an_agents_episode_without_the_tokens_of_a_turn_is_left_out() -> None:
+    ((found,),) = groups_of_rows([agents_row(0.0), agents_row(1.0, is_told=False)]).values()
+    assert [each.has_logprobs for each in found.samples] == [True, False]
+    assert not with_gradient([found], needs_logprobs=True)
 
 
 def test_the_defaults_are_the_documented_ones() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from sandrl.models.endpoint import json_arguments
 from sandrl.models.messages import TOKEN_ID, Message, Reply
+from sandrl.runs.rows import BranchRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,11 @@ class Branch:
     def is_trainable(self) -> bool:
         """Whether every sampled message has its tokens as ids, and a logprob for each of them."""
         return all(token_ids(each) and len(each.tokens) == len(each.logprobs) for each in self.turns)
+
+    def to_row(self) -> BranchRow:
+        return BranchRow(
+            messages=tuple(message.to_row() for message in self.messages), tools=tuple(map(dict, self.tools))
+        )
 
 
 @dataclass(frozen=True, slots=True)

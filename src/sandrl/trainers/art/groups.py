@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 from sandrl.events.results import is_cut_off
 from sandrl.models.endpoint import chat_message
@@ -34,12 +34,37 @@ _FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One scored episode: its conversation, and its reward with its components, on which it is trained."""
+    """One scored episode: its conversation, and its reward with its components, on which it is trained.
+
+    Attributes:
+        tools: The tools that an agent offered, JSON schemas of functions; empty for those of the run.
+        branches: The other conversations of an agent in the episode.
+    """
 
     id: str
     messages: tuple[Message, ...]
     reward: float
     is_pass: bool = False
+    tools: tuple[Mapping[str, Any], ...] = ()
+    branches: tuple[Sample, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        identifier: str,
+        conversations: Iterable[tuple[Iterable[Message], tuple[Mapping[str, Any], ...]]],
+        reward: float,
+        *,
+        is_pass: bool,
+    ) -> Self:
+        """The sample of an episode: of each of its conversations, the main one first, the messages and the tools."""
+        main, *others = (cls(identifier, tuple(messages), reward, is_pass, tools) for messages, tools in conversations)
+        return replace(main, branches=tuple(others))
+
+    @property
+    def conversations(self) -> tuple[Sample, ...]:
+        """Each conversation of the episode, as a sample without branches."""
+        return (self, *self.branches)
 
     @property
     def turns(self) -> tuple[int, ...]:
@@ -51,7 +76,7 @@ class Sample:
     @property
     def has_logprobs(self) -> bool:
         """Whether every turn of the model has its tokens as ids, and a logprob for each of them."""
-        turns = [self.messages[place] for place in self.turns]
+        turns = [each.messages[place] for each in self.conversations for place in each.turns]
         return bool(turns) and all(
             message.tokens
             and len(message.tokens) == len(message.logprobs)
@@ -91,7 +116,8 @@ def groups_of(episodes: Iterable[Episode]) -> tuple[Group, ...]:
         result = result_of(episode)
         reward = training_reward(result.reward, result.components)
         if reward is not None:
-            sample = Sample(episode.id, tuple(episode.messages), reward, result.is_pass)
+            said = [(episode.messages, episode.tools), *((each.messages, each.tools) for each in episode.branches)]
+            sample = Sample.of(episode.id, said, reward, is_pass=result.is_pass)
             found[episode.problem.task_id].append((episode.number, sample))
     ordered = {
         task: [sample for _, sample in sorted(samples, key=lambda entry: entry[0])] for task, samples in found.items()
@@ -105,8 +131,9 @@ def groups_of_rows(rows: Iterable[TrajectoryRow]) -> dict[int, tuple[Group, ...]
     for row in rows:
         reward = training_reward(row.reward, row.components)
         if reward is not None and row.messages and not row.held_out:
-            sample = Sample(row.id, tuple(map(Message.from_row, row.messages)), reward, row.is_pass)
-            found[row.step or 0][row.task_id].append(sample)
+            kept = [(row.messages, row.tools), *((each.messages, each.tools) for each in row.branches)]
+            said = [(map(Message.from_row, messages), tools) for messages, tools in kept]
+            found[row.step or 0][row.task_id].append(Sample.of(row.id, said, reward, is_pass=row.is_pass))
     return {
         step: tuple(Group(task_id, tuple(samples)) for task_id, samples in found[step].items())
         for step in sorted(found)
@@ -161,18 +188,19 @@ def left_out(groups: Sequence[Group]) -> int:
 def count_tokens(groups: Sequence[Group]) -> int:
     """How many sampled tokens of groups have an advantage that is not 0."""
     return sum(
-        len(sample.messages[turn].tokens)
+        len(each.messages[turn].tokens)
         for group in groups
         for sample in group.samples
         if not math.isclose(sample.reward, group.mean_reward, abs_tol=1e-9)
-        for turn in sample.turns
+        for each in sample.conversations
+        for turn in each.turns
     )
 
 
 def art_group(group: Group, tools: Sequence[Mapping[str, Any]], *, extra: str) -> Any:
     """ART's `TrajectoryGroup` of a group; the tools that were offered are JSON schemas of functions."""
     art = load("art", extra=extra)
-    return art.TrajectoryGroup([_trajectory(art, sample, openai_tools(tools), extra) for sample in group.samples])
+    return art.TrajectoryGroup([_trajectory(art, sample, tools, extra) for sample in group.samples])
 
 
 def openai_tools(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
@@ -185,17 +213,21 @@ def context(sample: Sample, turn: int) -> list[dict[str, Any]]:
     return [chat_message(message) for message in sample.messages[:turn]]
 
 
-def _trajectory(art: Any, sample: Sample, tools: list[dict[str, Any]] | None, extra: str) -> Any:
+def _trajectory(art: Any, sample: Sample, tools: Sequence[Mapping[str, Any]], extra: str) -> Any:
     # The record of messages and choices, by its name in either release.
     record = getattr(art.trajectories, "LegacyHistory", art.trajectories.History)
     histories = [
-        record(messages_and_choices=[*context(sample, turn), _choice(sample.messages[turn], extra)], tools=tools)
-        for turn in sample.turns
+        record(
+            messages_and_choices=[*context(each, turn), _choice(each.messages[turn], extra)],
+            tools=openai_tools(each.tools or tools),
+        )
+        for each in sample.conversations
+        for turn in each.turns
     ]
     first, *others = histories
     return art.Trajectory(
         messages_and_choices=first.messages_and_choices,
-        tools=tools,
+        tools=first.tools,
         additional_histories=others,
         reward=sample.reward,
         metadata={"id": sample.id},

@@ -114,10 +114,8 @@ class LocalModel(TrainedModel):
     def _scored(
         self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], client: Client, name: str
     ) -> list[Group]:
-        offered = openai_tools(tools)
-
         def score(sample: Sample) -> Sample:
-            messages = list(sample.messages)
+            messages, offered = list(sample.messages), openai_tools(sample.tools or tools)
             for turn in sample.turns:
                 prompt, spoken = spoken_tokens(self._tokenizer, context(sample, turn + 1), offered)
                 logprobs: Sequence[float] = ()
@@ -125,7 +123,7 @@ class LocalModel(TrainedModel):
                 with suppress(RequestRefusedError):
                     logprobs = score_tokens(client, name, prompt, spoken)
                 messages[turn] = scored_message(messages[turn], spoken, logprobs)
-            return replace(sample, messages=tuple(messages))
+            return replace(sample, messages=tuple(messages), branches=tuple(map(score, sample.branches)))
 
         with ThreadPoolExecutor(_SCORED_AT_ONCE) as pool:
             samples = [sample for group in groups for sample in group.samples]

@@ -115,7 +115,7 @@ class TinkerModel(TrainedModel):
 
     def score(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]]) -> list[Group]:
         with translated(self._settings):
-            return self._loop.run(self._all_scored(groups, openai_tools(tools)), is_step=True)
+            return self._loop.run(self._all_scored(groups, tools), is_step=True)
 
     # What a step measures is kept before its checkpoint is made: who resumes after the checkpoint can still tell it.
     def _keep(self, metrics: Mapping[str, float]) -> None:
@@ -157,7 +157,7 @@ class TinkerModel(TrainedModel):
         (state,) = self._backend._model_state.values()
         return state
 
-    async def _all_scored(self, groups: Sequence[Group], tools: list[dict[str, Any]] | None) -> list[Group]:
+    async def _all_scored(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]]) -> list[Group]:
         room = asyncio.Semaphore(_SCORED_AT_ONCE)
         samples = [sample for group in groups for sample in group.samples]
         try:
@@ -168,14 +168,15 @@ class TinkerModel(TrainedModel):
             raise errors.exceptions[0] from None
         return regrouped(groups, [task.result() for task in pending])
 
-    async def _scored(self, sample: Sample, tools: list[dict[str, Any]] | None, room: asyncio.Semaphore) -> Sample:
-        messages = list(sample.messages)
+    async def _scored(self, sample: Sample, tools: Sequence[Mapping[str, Any]], room: asyncio.Semaphore) -> Sample:
+        messages, offered = list(sample.messages), openai_tools(sample.tools or tools)
         for turn in sample.turns:
             async with room:
-                prompt, spoken = self._tokens(context(sample, turn + 1), tools)
+                prompt, spoken = self._tokens(context(sample, turn + 1), offered)
                 logprobs = await self._logprobs([*prompt, *spoken])
                 messages[turn] = scored_message(messages[turn], spoken, logprobs[len(prompt) :])
-        return replace(sample, messages=tuple(messages))
+        branches = [await self._scored(branch, tools, room) for branch in sample.branches]
+        return replace(sample, messages=tuple(messages), branches=tuple(branches))
 
     async def _logprobs(self, tokens: list[int]) -> list[float | None]:
         tinker = self._tinker
