@@ -593,6 +593,20 @@ class EpisodePart(Config):
         None, TOOL_CALLS_HELP, EPISODES, metavar="N", default=f"{TASK_TOOL_CALLS} for tasks, else {TOOL_CALLS}"
     )
     show_tests: ShowTests = 1
+    agent: str | None = option(
+        None,
+        "Who works on tasks instead of the model with tools: a known agent, a command in the machine, or a file with a"
+        " recipe (*.toml); it asks the model through a recording proxy.",
+        EPISODES,
+        metavar="NAME|COMMAND",
+    )
+
+    @model_validator(mode="after")
+    def _agent_has_its_own_loop(self) -> Self:
+        for name in ("rollout", "max_tool_calls"):
+            if self.agent is not None and getattr(self, name) is not None:
+                raise ValueError(f"{name}: has no effect with `agent`, which has a loop of its own; leave it out")
+        return self
 
 
 class SandboxesPart(Config):

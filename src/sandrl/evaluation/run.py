@@ -35,7 +35,7 @@ from sandrl.problems.quality import QualityFilter
 from sandrl.problems.store import select
 from sandrl.rewards import score_run
 from sandrl.rewards.estimate import SandboxEstimate, estimate_sandboxes
-from sandrl.rollouts.episodes import EpisodeOptions
+from sandrl.rollouts.episodes import EpisodeOptions, check_agent
 from sandrl.rollouts.run import estimate_episodes
 from sandrl.runs import RunWriter
 from sandrl.runs.resumption import PROBLEMS_DIGEST, digest_of_all
@@ -153,7 +153,10 @@ def run_eval(
 
 # Whether answers are episodes: with tools, or in attempts that have feedback.
 def _plays_episodes(config: EvalConfig, problems: Mapping[str, Problem]) -> bool:
-    has_tools = any(map(EpisodeOptions.of(config, Prompting()).has_tools, problems.values()))
+    options = EpisodeOptions.of(config, Prompting())
+    if options.agent is not None:
+        check_agent(problems.values())
+    has_tools = any(map(options.has_tools, problems.values()))
     if has_tools and config.service is not None:
         raise UsageError(
             "service: runs no episodes, and tasks are worked on with tools",

@@ -92,8 +92,8 @@ _MINI = (
     " mini-swe-agent==2.4.6"
 )
 _MINI_RUN = (
-    "/opt/mini-swe-agent/bin/mini --yolo --exit-immediately --cost-limit 0{config} --model \"openai/$MODEL\""
-    " --output /logs/agent/mini-swe-agent.json --task \"$INSTRUCTION\""
+    '/opt/mini-swe-agent/bin/mini --yolo --exit-immediately --cost-limit 0{config} --model "openai/$MODEL"'
+    ' --output /logs/agent/mini-swe-agent.json --task "$INSTRUCTION"'
 )
 _MINI_VARIABLES = {
     "MSWEA_CONFIGURED": "true",
@@ -116,7 +116,7 @@ RECIPES: Mapping[str, Mapping[str, object]] = {
     "codex": {
         "install": f"{_NPM}@openai/codex",
         "run": "codex exec --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check"
-        ' -c model_provider=proxy -c model_providers.proxy.name=proxy -c model_providers.proxy.env_key=OPENAI_API_KEY'
+        " -c model_provider=proxy -c model_providers.proxy.name=proxy -c model_providers.proxy.env_key=OPENAI_API_KEY"
         ' -c model_providers.proxy.base_url="$OPENAI_BASE_URL" --model "$MODEL" "$INSTRUCTION"',
     },
     "opencode": {

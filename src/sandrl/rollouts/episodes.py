@@ -10,8 +10,9 @@ the task judges what the machine has become. All steps of a task are one convers
 
 from __future__ import annotations
 
+import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -35,7 +36,8 @@ from sandrl.problems import (
     shown_checks,
 )
 from sandrl.problems.prompting import Prompting
-from sandrl.problems.tasks.task import TaskStep
+from sandrl.problems.tasks.task import DEFAULT_SECONDS, TaskStep
+from sandrl.rollouts.agents import INSTRUCTION, Installed, Recipe, variables_of
 from sandrl.rollouts.calls import Call, tool_schemas
 from sandrl.rollouts.feedback import (
     ATTEMPTS_INSTRUCTION,
@@ -46,13 +48,15 @@ from sandrl.rollouts.feedback import (
     told_of_task,
     try_shown,
 )
+from sandrl.rollouts.proxy import ModelProxy
 from sandrl.rollouts.proxy.recording import Branch, Recording
 from sandrl.rollouts.sandbox import EpisodeSandbox
 from sandrl.rollouts.shared_job import SharedJob
 from sandrl.rollouts.task_tools import TASK_TOOLS
 from sandrl.rollouts.toolbox import EpisodeEnd, TaskToolbox, Toolbox
 from sandrl.rollouts.tools import TOOLS
-from sandrl.sandboxes import Withdrawn
+from sandrl.sandboxes import Shape, State, Withdrawn
+from sandrl.trials.answers import remark_on
 from sandrl.trials.machine import Machine
 from sandrl.trials.place import RuntimeLost
 
@@ -64,6 +68,7 @@ class EpisodeOptions:
     Attributes:
         kind: None for tools on tasks, and attempts on other problems.
         max_tool_calls: None for a usual number.
+        agent: Who works on tasks instead of the model with our tools; None for the model.
     """
 
     kind: EpisodeKind | None = None
@@ -72,10 +77,20 @@ class EpisodeOptions:
     max_attempts: int = 3
     prompting: Prompting = field(default_factory=Prompting)
     extraction: Extraction = Extraction.AUTO
+    agent: Installed | None = None
 
     @classmethod
     def of(cls, config: EpisodesConfig | EvalConfig, prompting: Prompting) -> Self:
-        return cls(config.rollout, config.tools, config.max_tool_calls, config.max_attempts, prompting, config.extract)
+        agent = None if config.agent is None else Installed(Recipe.find(config.agent), config.private_hosts)
+        return cls(
+            config.rollout,
+            config.tools,
+            config.max_tool_calls,
+            config.max_attempts,
+            prompting,
+            config.extract,
+            agent,
+        )
 
     def has_tools(self, problem: Problem) -> bool:
         """Whether an episode on a problem has tools; otherwise it has attempts."""
@@ -85,7 +100,7 @@ class EpisodeOptions:
 
     def tools(self, problem: Problem) -> Mapping[str, type[Call]]:
         """The tools of an episode on a problem, by name."""
-        if not self.has_tools(problem):
+        if not self.has_tools(problem) or self.agent is not None:
             return {}
         return TOOLS[self.tool_set] if problem.task is None else TASK_TOOLS
 
@@ -94,6 +109,8 @@ class EpisodeOptions:
 
     def offered(self, problems: Iterable[Problem]) -> tuple[Mapping[str, Any], ...]:
         """The tools of episodes on problems, as a model is told of them; those of tasks only if all are tasks."""
+        if self.agent is not None:
+            return ()
         sets = {problem.task is None: self.tools(problem) for problem in problems if self.has_tools(problem)}
         return tool_schemas(sets[max(sets)]) if sets else ()
 
@@ -113,12 +130,27 @@ def check_player(model: Player, problems: Iterable[Problem], options: EpisodeOpt
     Raises:
         UsageError: If there would be one.
     """
+    if options.agent is not None:
+        check_agent(problems)
+        return
     if not model.has_tools and any(map(options.has_tools, problems)):
         raise UsageError(
             f"rollout: {model.name} in this process supports only `attempts`; tools need an endpoint",
             hint="use `rollout` attempts, or give an endpoint with base_url",
             fields=("rollout", "base_url"),
         )
+
+
+def check_agent(problems: Iterable[Problem]) -> None:
+    """Refuses problems that an agent of others cannot work on.
+
+    Raises:
+        UsageError: If there is one.
+    """
+    other = next((each for each in problems if each.task is None), None)
+    if other is not None:
+        message = f"agent: works on tasks, and the problem {other.task_id!r} is none"
+        raise UsageError(message, hint="leave out `agent`, or use a set of tasks", fields=("agent",))
 
 
 @dataclass(slots=True)
@@ -198,9 +230,9 @@ def play(episode: Episode, model: Player, place: SharedJob, options: EpisodeOpti
         UsageError: If there is no such model, or the endpoint or the sandbox service refuses the request itself.
         Stopped: If the episode is not wanted any more.
     """
-    turn: type[_Attempts | _Tools | _Task] = _Attempts
+    turn: type[_Attempts | _Tools | _Task | _Agent] = _Attempts
     if options.has_tools(episode.problem):
-        turn = _Tools if episode.problem.task is None else _Task
+        turn = _Tools if episode.problem.task is None else _Agent if options.agent is not None else _Task
     try:
         turn(episode, model, place, options).play()
     except Withdrawn as error:
@@ -339,6 +371,58 @@ class _Task(_Play):
             with suppress(InfrastructureError):
                 toolbox.close()
         return None if episode.end is EpisodeEnd.SUBMITTED else f"the work ended: {episode.end}"
+
+
+class _Agent(_Task):
+    # A command of the machine, which asks the model through the proxy.
+
+    def play(self) -> None:
+        agent = self.options.agent
+        assert agent is not None, "it is one of an agent"
+        self.installed = agent
+        if not self.place.place.connection.is_local:
+            message = "agent: works on runtimes of this machine, whose sandboxes reach the recording proxy"
+            raise UsageError(message, hint="use `runtime` local", fields=("agent", "runtime"))
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.ports: tuple[int, ...] = (listener.getsockname()[1],)
+        with ModelProxy(self.model).open() as self.conversation:
+            self.conversation.listen(listener)
+            super().play()
+
+    def state(self, image: str, make: Callable[[Shape], Machine]) -> State | None:
+        return self.installed.state(image, make)
+
+    def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
+        episode, recipe, conversation = self.episode, self.installed.recipe, self.conversation
+        self.has_begun = True
+        limit = DEFAULT_SECONDS if step.agent.timeout_seconds is None else step.agent.timeout_seconds
+        variables = {
+            **variables_of(self.ports[0], conversation.token, self.model.name),
+            INSTRUCTION: step.instruction,
+            **recipe.variables,
+            **dict(step.agent.variables),
+        }
+        began = time.monotonic()
+        try:
+            outcome = machine.run(recipe.run, user=step.agent.user, timeout_seconds=limit, variables=variables)
+        except BaseException as error:
+            self.error = error
+            raise
+        finally:
+            episode.take(conversation.recording)
+            spent = time.monotonic() - began - conversation.recording.seconds
+            episode.seconds["sandbox"] += max(spent, 0.0)
+        recording = conversation.recording
+        if recording.error is not None or recording.loss:
+            self.error = recording.error or EndpointError(recording.loss)
+            raise InfrastructureError(str(self.error))
+        if outcome.timed_out:
+            episode.end = EpisodeEnd.TIME_IS_UP
+        elif recording.end:
+            episode.end = EpisodeEnd.REFUSED
+        else:
+            episode.end = EpisodeEnd.AGENT_ENDED if outcome.exit_code == 0 else EpisodeEnd.AGENT_FAILED
+        return recording.end or remark_on(f"the agent {recipe.name}", outcome, limit)
 
 
 class _Attempts(_Play):

@@ -40,6 +40,9 @@ class EpisodeEnd(StrEnum):
     TOO_LONG = "the conversation became too long"
     TIME_IS_UP = "time is up"
     DESTROYED = "sandbox destroyed"
+    AGENT_ENDED = "the agent ended"
+    AGENT_FAILED = "the agent failed"
+    REFUSED = "the proxy answered no more"
     LOST = "lost"
 
 

@@ -14,7 +14,7 @@ from sandrl.sandboxes.providers.protocol import Connection, Sandbox, SharedDirec
 from sandrl.sandboxes.registry import JobEntry, find_owner, read_jobs
 from sandrl.sandboxes.request import SandboxRequest
 from sandrl.sandboxes.session import BEAT_SECONDS, Launch
-from sandrl.sandboxes.shape import USUAL, Shape, State, network_of
+from sandrl.sandboxes.shape import USUAL, Shape, State, network_of, with_loopback
 from sandrl.sandboxes.tags import checked_job_id, encode_tag, new_job_id, problem_tag, step_tag
 
 __all__ = [
@@ -53,4 +53,5 @@ __all__ = [
     "problem_tag",
     "read_jobs",
     "step_tag",
+    "with_loopback",
 ]

@@ -44,7 +44,7 @@ class Shape:
         as_root: Whether its programs run as user 0, whatever the image says.
         state: What it begins with instead of the image alone; a machine makes an image of it first.
         lifetime_seconds: After this the service ends it.
-        loopback_ports: Ports of this machine's loopback to which the same ports of its own lead, also without a network.
+        loopback_ports: Ports of its loopback that lead to the same ones of this machine, also without a network.
     """
 
     image: str = ""

@@ -26,7 +26,18 @@ from sandrl.events.results import Status, Trust
 from sandrl.judge.verdict import Verdict
 from sandrl.problems.tasks.task import Task
 from sandrl.runs import CANARY_TAG
-from sandrl.sandboxes import Job, Launch, Level, Shape, State, Withdrawn, delay_seconds, downloads, problem_tag
+from sandrl.sandboxes import (
+    Job,
+    Launch,
+    Level,
+    Shape,
+    State,
+    Withdrawn,
+    delay_seconds,
+    downloads,
+    problem_tag,
+    with_loopback,
+)
 from sandrl.scoring.attempts import MOST_MOVES, Attempt
 from sandrl.scoring.judging import Judging, OnVerdict
 from sandrl.settings import RuntimeKind
