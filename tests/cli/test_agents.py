@@ -141,7 +141,7 @@ def test_rollouts_of_an_agent_are_rows_to_train_on(sandrl: Run, tasks: Path, rec
     [
         (("--agent", "mini-swe-agnet"), "there is no agent 'mini-swe-agnet'; did you mean 'mini-swe-agent'?"),
         (("--agent", "no.toml"), "no.toml: cannot be read: No such file or directory"),
-        (("--agent", "true", "--rollout", "tools"), "has no effect with `agent`"),
+        (("--agent", "true", "--rollout", "attempts"), "attempts are answers of the model itself"),
         (("--agent", "true", "--max-tool-calls", "3"), "has no effect with"),
     ],
 )

@@ -603,9 +603,13 @@ class EpisodePart(Config):
 
     @model_validator(mode="after")
     def _agent_has_its_own_loop(self) -> Self:
-        for name in ("rollout", "max_tool_calls"):
-            if self.agent is not None and getattr(self, name) is not None:
-                raise ValueError(f"{name}: has no effect with `agent`, which has a loop of its own; leave it out")
+        if self.agent is not None:
+            if self.rollout is EpisodeKind.ATTEMPTS:
+                raise ValueError(
+                    "rollout: attempts are answers of the model itself, and not of an `agent`; leave it out"
+                )
+            if self.max_tool_calls is not None:
+                raise ValueError("max_tool_calls: has no effect with `agent`, which has tools of its own; leave it out")
         return self
 
 
