@@ -256,7 +256,7 @@ def test_a_model_without_tools_refuses_them_by_name() -> None:
     policy.has_tools = False
     conversation = ModelProxy(policy).open()
     with client_of(conversation) as client:
-        with pytest.raises(openai.BadRequestError, match="policy cannot use tools"):
+        with pytest.raises(openai.BadRequestError, match="policy cannot use tools; use a text mode"):
             ask(client, user("one"), tools=TOOLS)
         assert ask(client, user("one")).content == "answer 1"
 

@@ -255,7 +255,7 @@ class Conversation(Closing):
             return _written({"input_tokens": len(body) // 4 + 1}), _JSON
         recording = self.recording
         if request.tools and not self._model.has_tools:
-            message = f"tools: {self._model.name} cannot use tools in this process; use a text mode of the agent"
+            message = f"tools: {self._model.name} cannot use tools; use a text mode of the agent, or a model with tools"
             raise Failure(HTTPStatus.BAD_REQUEST, message, field="tools")
         with recording.asking():
             prompt = recording.prompt(request.messages, request.tools)
