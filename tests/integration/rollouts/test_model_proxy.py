@@ -386,6 +386,7 @@ def test_only_the_token_of_the_conversation_opens_it() -> None:
         b'{"messages": [{"role": "root", "content": "x"}]}',
         b'{"messages": [{"role": ["user"], "content": "x"}]}',
         b'{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}',
+        b'{"messages": [{"role": "assistant", "content": [{"type": {}}]}]}',
         b'{"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "web_search"}]}',
         b'{"messages": [{"role": "user", "content": "x"}], "tool_choice": ["required"]}',
         b'{"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}',

@@ -288,7 +288,8 @@ class Conversation(Closing):
                     raise _refusal(error) from error
                 loses = isinstance(error, EndpointError | RequestRefusedError)
                 recording.finish("the model failed", loss=str(error) or repr(error), error=None if loses else error)
-                raise Failure(HTTPStatus.BAD_GATEWAY, "the model failed; the episode is over", is_final=True) from error
+                message = "the model failed; the episode is over"
+                raise Failure(HTTPStatus.BAD_GATEWAY, message, kind="api_error", is_final=True) from error
             recording.record(prompt, reply)
         document = protocol.answer(request, replace(reply.message, seconds=None), reply)
         if request.is_stream:

@@ -142,7 +142,7 @@ def content_text(value: object, field: str, *, skipped: frozenset[str] = frozens
         kind = part.get("type")
         if kind in ("text", "input_text", "output_text"):
             said.append(text(part.get("text"), f"{field}.text"))
-        elif kind not in skipped:
+        elif not isinstance(kind, str) or kind not in skipped:
             raise wrong(f"{field}: the policy reads text only, not {str(kind)[:_SHOWN]!r}", field)
     return "".join(said)
 
