@@ -377,6 +377,7 @@ def test_only_the_token_of_the_conversation_opens_it() -> None:
         b"[]",
         b'{"messages": NaN}',
         b"[" * 200_000,
+        b'{"messages": [' + b"[]," * 100_000 + b"[]]}",
         b'{"messages":' * 50_000,
         b'{"messages": [{"role": "user", "content": "\xff"}]}',
         '{"messages": []}'.encode("utf-16"),
