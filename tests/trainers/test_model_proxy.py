@@ -14,8 +14,13 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from sandrl.config.words import EpisodeKind  # noqa: E402
 from sandrl.models import Message, Sampling  # noqa: E402
+from sandrl.models.endpoint import chat_message  # noqa: E402
 from sandrl.models.in_process import GatheringModel, InProcessModel  # noqa: E402
+from sandrl.problems.loading import load_problems  # noqa: E402
+from sandrl.rollouts.calls import tool_schemas  # noqa: E402
+from sandrl.rollouts.episodes import EpisodeOptions, new_episode  # noqa: E402
 from sandrl.rollouts.proxy import Branch, Conversation, ModelProxy  # noqa: E402
 from sandrl.rollouts.proxy.recording import token_ids  # noqa: E402
 from tests.integration.rollouts.test_model_proxy import ask, assistant, client_of, post, user  # noqa: E402
@@ -26,8 +31,10 @@ TEMPERATURE = 1.3
 @pytest.fixture
 def policy(tiny_directory: Path) -> Iterator[GatheringModel]:
     stop = threading.Event()
-    sampling = Sampling(temperature=TEMPERATURE, max_tokens=24)
-    model = InProcessModel(str(tiny_directory), sampling, name="tiny", stop=stop, tells_logprobs=True)
+    sampling = Sampling(temperature=TEMPERATURE, max_tokens=48)
+    model = InProcessModel(
+        str(tiny_directory), sampling, name="tiny", stop=stop, tells_logprobs=True, offers_tools=True
+    )
     with closing(GatheringModel(model, seed=0, stop=stop)) as gathering:
         yield gathering
 
@@ -66,6 +73,30 @@ def test_recorded_ids_and_logprobs_are_those_of_the_policy(policy: GatheringMode
             rendered = tokenizer.apply_chat_template(said, add_generation_prompt=True, return_dict=True)["input_ids"]
             assert list(prompt) == list(rendered)
             assert tokenizer.decode(token_ids(turn), skip_special_tokens=True) == turn.content
+
+
+def test_a_call_of_a_tool_is_read_from_the_tokens_and_its_result_continues_them(
+    policy: GatheringModel, tiny_directory: Path
+) -> None:
+    options = EpisodeOptions(kind=EpisodeKind.TOOLS)
+    called = 0
+    for problem in list(load_problems("tiny:test").problems.values())[:8]:
+        conversation = ModelProxy(policy).open()
+        asked = [chat_message(each) for each in new_episode(0, "e", problem, options).messages]
+        tools = [{"type": "function", "function": each} for each in tool_schemas(options.tools(problem))]
+        with client_of(conversation) as client:
+            said = ask(client, *asked, tools=tools)
+            if not said.tool_calls:
+                continue
+            call = said.tool_calls[0]
+            assert json.loads(call.function.arguments).keys() <= {"code", "command", "text"}
+            result = {"role": "tool", "tool_call_id": call.id, "content": "ok"}
+            ask(client, *asked, said.model_dump(exclude_none=True), result, tools=tools)
+        called += 1
+        for branch in conversation.recording.branches:
+            assert branch.is_trainable
+            check_logprobs(tiny_directory, branch)
+    assert called
 
 
 def test_conversations_at_once_keep_their_own_tokens(policy: GatheringModel, tiny_directory: Path) -> None:

@@ -22,8 +22,10 @@ from sandrl.models.generation import own_settings
 from sandrl.models.places import ModelPlace
 from sandrl.models.templates import ChatTemplate, file_template, plain_template
 
-Conversation = Sequence[Mapping[str, str]]
-"""Messages, each with `role` and `content`."""
+Conversation = Sequence[Mapping[str, Any]]
+"""Messages, each with `role` and `content`, and with what belongs to calls of tools."""
+
+_OF_MESSAGES = ("role", "content", "tool_calls", "tool_call_id")
 
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 _WEIGHTS_OF_ADAPTERS = ("adapter_model.safetensors", "adapter_model.bin")
@@ -110,11 +112,17 @@ class ModelDescription:
             return None
         return f"{self.name} has no chat template, so it is asked in plain text (chat_template plain)"
 
-    def rendered(self, conversation: Conversation, variables: Mapping[str, Any] | None = None) -> str:
-        """The text of a conversation, up to where the model answers."""
-        said = [{"role": message["role"], "content": message["content"]} for message in conversation]
+    def rendered(
+        self,
+        conversation: Conversation,
+        variables: Mapping[str, Any] | None = None,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> str:
+        """The text of a conversation, up to where the model answers; tools are given as a chat completion has them."""
+        said = [{name: message[name] for name in _OF_MESSAGES if name in message} for message in conversation]
         text = self.tokenizer.apply_chat_template(
-            said, tokenize=False, add_generation_prompt=True, **dict(variables or {})
+            said, tools=tools, tokenize=False, add_generation_prompt=True, **dict(variables or {})
         )
         return str(text)
 

@@ -5,13 +5,16 @@ It samples as in training, from the whole distribution (`generation.py`).
 
 from __future__ import annotations
 
+import inspect
+import json
 import random
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -20,8 +23,9 @@ from sandrl.errors import RequestRefusedError, SandrlError, UsageError
 from sandrl.models import libraries
 from sandrl.models.client import Stopped
 from sandrl.models.description import ModelDescription, describe
+from sandrl.models.endpoint import chat_message
 from sandrl.models.generation import NEUTRAL, own_length, own_limit
-from sandrl.models.messages import TOKEN_ID, Message, Reply
+from sandrl.models.messages import TOKEN_ID, Message, Reply, ToolCall
 from sandrl.models.places import ModelPlace, find_model
 from sandrl.models.protocol import Answer, Question, Sampling, TokenLimit
 
@@ -39,6 +43,8 @@ class InProcessModel:
     Args:
         model: What `--model` may name, or a description of it.
         name: What to call it; the model's own name unless given.
+        tells_logprobs: Return the tokens of prompts and answers, and the logprobs of answers.
+        offers_tools: Offer tools, if the model's tokenizer can read calls (`response_template` of transformers).
 
     Attributes:
         positions: The longest conversation, answer included, in tokens; None if the model names no limit.
@@ -49,8 +55,6 @@ class InProcessModel:
         ServiceError: If it is on the hub, which does not answer, and not in the hub's cache.
     """
 
-    has_tools = False
-
     def __init__(
         self,
         model: str | ModelDescription,
@@ -60,11 +64,12 @@ class InProcessModel:
         batch_size: int | None = None,
         stop: threading.Event | None = None,
         tells_logprobs: bool = False,
+        offers_tools: bool = False,
     ) -> None:
         self._tells_logprobs = tells_logprobs
         self._torch = libraries.load("torch")
         self._transformers = libraries.load("transformers")
-        description = describe(find_model(model)) if isinstance(model, str) else model
+        description = describe(find_model(model), has_tools=offers_tools) if isinstance(model, str) else model
         self.name = name or Path(description.place.name).name
         self.batch_size = batch_size or BATCH_SIZE
         self.device = "cuda" if self._torch.cuda.is_available() else "cpu"
@@ -76,6 +81,7 @@ class InProcessModel:
         self._stop = stop or threading.Event()
         self._description = description
         self._tokenizer = description.tokenizer
+        self.has_tools = offers_tools and _reads_calls(self._tokenizer)
         with libraries.kept_quiet():
             self._model = self._load(description.place)
         self.own_settings = description.own_settings
@@ -95,11 +101,9 @@ class InProcessModel:
         *,
         stop: threading.Event | None = None,
     ) -> Reply:
-        if tools:
-            message = f"{self.name} cannot use tools in this process"
-            raise UsageError(message, hint="serve the model and name its address with base_url", fields=("base_url",))
+        self.check_tools(tools)
         stops = (self._stop,) if stop is None else (self._stop, stop)
-        (reply,) = self._generate([Question(0, messages)], lambda: any(event.is_set() for event in stops))
+        (reply,) = self._generate([Question(0, messages, tools=tools)], lambda: any(event.is_set() for event in stops))
         if any(event.is_set() for event in stops):
             raise Stopped
         return reply
@@ -120,9 +124,20 @@ class InProcessModel:
         assert self._most_tokens is not None, "one of the two limits is known"
         return self._most_tokens - prompt_tokens
 
-    def prompt_tokens(self, messages: Sequence[Message]) -> int:
+    def check_tools(self, tools: Sequence[Mapping[str, Any]]) -> None:
+        """Refuses tools that cannot be offered.
+
+        Raises:
+            UsageError: If there are some, and the model has none.
+        """
+        if tools and not self.has_tools:
+            message = f"{self.name} cannot use tools in this process"
+            raise UsageError(message, hint="serve the model and name its address with base_url", fields=("base_url",))
+
+    def prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
         """How many tokens a conversation has, up to where the model answers."""
-        return len(self._tokenizer(self._rendered(Question(0, messages)), add_special_tokens=False)["input_ids"])
+        text = self._rendered(Question(0, messages, tools=tools))
+        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def close(self) -> None:
         pass
@@ -166,9 +181,27 @@ class InProcessModel:
         masks = inputs["attention_mask"].bool()
         asked = [ids[mask].tolist() for ids, mask in zip(inputs["input_ids"], masks, strict=True)]
         return [
-            self._told(text, row, logprobs, prompt, seconds)
-            for text, row, logprobs, prompt in zip(texts, rows, told, asked, strict=True)
+            self._with_calls(self._told(text, row, logprobs, prompt, seconds), question, before, row)
+            for text, row, logprobs, prompt, question, before in zip(
+                texts, rows, told, asked, questions, prompts, strict=True
+            )
         ]
+
+    # An answer with its calls of the tools that were offered, read from its tokens.
+    def _with_calls(self, reply: Reply, question: Question, prompt: str, tokens: list[int]) -> Reply:
+        if not question.tools:
+            return reply
+        written = self._tokenizer.decode(tokens[: reply.completion_tokens], clean_up_tokenization_spaces=False)
+        try:
+            parsed = self._tokenizer.parse_response(written, prefix=prompt, tools=_functions(question.tools))
+            calls = tuple(_call(each) for each in parsed.get("tool_calls") or ())
+            content = str(parsed.get("content") or "")
+        except Exception:  # noqa: BLE001 - a model may write anything: what cannot be read is text
+            return reply
+        if not calls:
+            return reply
+        reason = "tool_calls" if reply.message.finish_reason == "stop" else reply.message.finish_reason
+        return replace(reply, message=replace(reply.message, content=content, tool_calls=calls, finish_reason=reason))
 
     # The logprob of every sampled token, at its temperature, before `top_p` and others cut the distribution.
     def _logprobs(self, logits: Sequence[Any], sampled: Any) -> Any:
@@ -203,9 +236,10 @@ class InProcessModel:
         return Reply(message, len(prompt), size, prompt=() if logprobs is None else tuple(prompt))
 
     def _rendered(self, question: Question) -> str:
-        said = [{"role": message.role, "content": message.content} for message in question.messages]
+        said = [_document(message) for message in question.messages]
+        tools = _functions(question.tools)
         try:
-            return self._description.rendered(said, template_variables(self._sampling.extra_body))
+            return self._description.rendered(said, template_variables(self._sampling.extra_body), tools=tools)
         except Exception as error:
             # Templates raise whatever they like, such as where a user speaks twice.
             message = f"the chat template cannot render the conversation: {libraries.first_line(error)}"
@@ -234,6 +268,32 @@ class InProcessModel:
         return network.to(self.device).eval()
 
 
+def _reads_calls(tokenizer: Any) -> bool:
+    parse = getattr(tokenizer, "parse_response", None)
+    has_template = getattr(tokenizer, "response_template", None) is not None
+    # Earlier releases of transformers read answers in another way.
+    return has_template and parse is not None and "prefix" in inspect.signature(parse).parameters
+
+
+def _functions(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
+    return [{"type": "function", "function": dict(tool)} for tool in tools] or None
+
+
+def _document(message: Message) -> dict[str, Any]:
+    document = chat_message(message)
+    for call in document.get("tool_calls", ()):
+        # Templates take arguments as an object.
+        call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+    return document
+
+
+def _call(call: Mapping[str, Any]) -> ToolCall:
+    function = call["function"]
+    arguments = function.get("arguments")
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+    return ToolCall(f"call_{secrets.token_hex(8)}", str(function["name"]), written)
+
+
 def template_variables(extra_body: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the fields of a request give to the chat template."""
     given = extra_body.get(_TEMPLATE)
@@ -247,6 +307,7 @@ _LOOK_SECONDS = 0.1
 @dataclass(eq=False)
 class _Request:
     messages: Sequence[Message]
+    tools: Sequence[Mapping[str, Any]]
     stops: tuple[threading.Event, ...]
     reply: Future[Reply] = field(default_factory=Future)
 
@@ -262,10 +323,9 @@ class GatheringModel:
     once, so the episodes of a step are answered in a few passes, in any order.
     """
 
-    has_tools = False
-
     def __init__(self, model: InProcessModel, *, seed: int, stop: threading.Event) -> None:
         self.name = model.name
+        self.has_tools = model.has_tools
         self._model = model
         self._stop = stop
         self._chances = random.Random(f"episodes {seed}")
@@ -280,9 +340,8 @@ class GatheringModel:
         *,
         stop: threading.Event | None = None,
     ) -> Reply:
-        if tools:
-            return self._model.reply(messages, tools, stop=stop)
-        asked = _Request(messages, (self._stop,) if stop is None else (self._stop, stop))
+        self._model.check_tools(tools)
+        asked = _Request(messages, tools, (self._stop,) if stop is None else (self._stop, stop))
         self._asked.put(asked)
         while not asked.reply.done():
             if asked.is_stopped:
@@ -314,7 +373,7 @@ class GatheringModel:
     def _fits(self, asked: _Request) -> bool:
         positions = self._model.positions
         try:
-            tokens = self._model.prompt_tokens(asked.messages)
+            tokens = self._model.prompt_tokens(asked.messages, asked.tools)
         except RequestRefusedError as refusal:
             asked.reply.set_exception(refusal)
             return False
@@ -327,7 +386,8 @@ class GatheringModel:
 
     def _answer(self, batch: Sequence[_Request]) -> None:
         questions = [
-            Question(number, each.messages, seed=self._chances.getrandbits(32)) for number, each in enumerate(batch)
+            Question(number, each.messages, self._chances.getrandbits(32), each.tools)
+            for number, each in enumerate(batch)
         ]
         for answer in self._model.answers(questions):
             assert answer.reply is not None, "what is generated is an answer"

@@ -79,11 +79,12 @@ class TokenLimit:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a model is asked."""
+    """What a model is asked; the tools that it may call are JSON schemas of functions."""
 
     number: int
     messages: Sequence[Message]
     seed: int = 0
+    tools: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)

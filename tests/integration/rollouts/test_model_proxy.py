@@ -256,7 +256,7 @@ def test_a_model_without_tools_refuses_them_by_name() -> None:
     policy.has_tools = False
     conversation = ModelProxy(policy).open()
     with client_of(conversation) as client:
-        with pytest.raises(openai.BadRequestError, match="policy cannot use tools"):
+        with pytest.raises(openai.BadRequestError, match="policy cannot use tools; use a text mode"):
             ask(client, user("one"), tools=TOOLS)
         assert ask(client, user("one")).content == "answer 1"
 
@@ -377,6 +377,7 @@ def test_only_the_token_of_the_conversation_opens_it() -> None:
         b"[]",
         b'{"messages": NaN}',
         b"[" * 200_000,
+        b'{"messages": [' + b"[]," * 100_000 + b"[]]}",
         b'{"messages":' * 50_000,
         b'{"messages": [{"role": "user", "content": "\xff"}]}',
         '{"messages": []}'.encode("utf-16"),
@@ -386,6 +387,7 @@ def test_only_the_token_of_the_conversation_opens_it() -> None:
         b'{"messages": [{"role": "root", "content": "x"}]}',
         b'{"messages": [{"role": ["user"], "content": "x"}]}',
         b'{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}',
+        b'{"messages": [{"role": "assistant", "content": [{"type": {}}]}]}',
         b'{"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "web_search"}]}',
         b'{"messages": [{"role": "user", "content": "x"}], "tool_choice": ["required"]}',
         b'{"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}',
@@ -479,6 +481,43 @@ def test_a_body_that_does_not_arrive_is_given_up() -> None:
         assert b" 408 " in raw(conversation, head.encode())
 
 
+def test_the_end_of_a_conversation_answers_those_that_wait_with_its_reason() -> None:
+    began = threading.Event()
+
+    class Waiting(Policy):
+        def reply(self, *arguments: Any, stop: threading.Event | None = None, **options: Any) -> Reply:
+            began.set()
+            assert stop is not None
+            while not stop.is_set():
+                time.sleep(0.01)
+            raise Stopped
+
+    conversation = ModelProxy(Waiting(echo)).open()
+    found: list[tuple[int, dict[str, Any]]] = []
+    body = json.dumps({"messages": [user("one")]}).encode()
+    with conversation:
+        thread = threading.Thread(target=lambda: found.append(post(conversation, body)))
+        thread.start()
+        assert began.wait(20)
+        conversation.end("time limit")
+        thread.join()
+    ((status, document),) = found
+    assert (status, "time limit" in document["error"]["message"]) == (403, True)
+
+
+def test_a_mistake_of_the_proxy_ends_the_conversation_and_does_not_lose_the_episode() -> None:
+    class Odd(Policy):
+        def reply(self, *arguments: Any, **options: Any) -> Reply:
+            reply = super().reply(*arguments, **options)
+            return Reply(Message("assistant", b"no text"), 1, 1, prompt=reply.prompt)  # type: ignore[arg-type]
+
+    with ModelProxy(Odd(echo)).open() as conversation:
+        status, document = post(conversation, json.dumps({"messages": [user("one")]}).encode())
+        assert (status, document["error"]["type"]) == (403, "permission_error")
+        assert conversation.recording.end == "the proxy failed: TypeError"
+        assert conversation.recording.loss == ""
+
+
 def test_after_the_end_nothing_is_answered_and_open_connections_are_closed() -> None:
     conversation = ModelProxy(Policy(echo)).open()
     body = json.dumps({"messages": [user("one")]}).encode()
@@ -561,6 +600,7 @@ def test_the_ids_that_an_endpoint_returns_are_asked_for_and_recorded() -> None:
     ("fault", "status", "is_lost"),
     [
         (Fault(500, body={"error": {"message": f"crashed with {SECRET}"}}), 502, True),
+        (Fault(404, body={"error": {"message": "no such model any more"}}), 502, True),
         (Fault(401, body={"error": {"message": f"Incorrect API key provided: {SECRET}"}}), 502, True),
         (Fault(400, body={"error": {"message": f"bad request of {SECRET}"}}), 400, False),
         (Fault(400, body={"error": {"message": "maximum context length is 10 tokens"}}), 400, False),
@@ -578,7 +618,8 @@ def test_a_failure_of_the_endpoint_reaches_the_agent_without_its_address_and_key
         assert SECRET not in told
         assert model.base_url not in told
     assert bool(conversation.recording.loss) is is_lost
-    assert (conversation.recording.error is not None) is (fault.status == 401)
+    assert bool(conversation.recording.refusal) is not is_lost
+    assert (conversation.recording.error is not None) is (fault.status in (401, 404))
 
 
 def test_a_refusal_in_the_words_of_an_agent_does_not_change_how_the_others_are_asked() -> None:

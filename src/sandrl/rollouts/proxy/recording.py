@@ -30,14 +30,14 @@ class ProxyLimits:
         requests: How many requests, those that were refused included.
         tokens: How many tokens of prompts and answers together; the answer that exceeds them is the last one.
         body_bytes: The largest request.
-        parallel: How many requests wait for an answer at once; one more is to come again later.
+        parallel: How many requests are read and answered at once; one more is to come again later.
         connections: How many connections are open at once; one more is closed.
     """
 
     turns: int = 500
     requests: int = 5000
     tokens: int | None = None
-    body_bytes: int = 16 << 20
+    body_bytes: int = 8 << 20
     parallel: int = 16
     connections: int = 64
 
@@ -98,6 +98,8 @@ class Recording:
         end: Why no further request is answered; empty while requests are.
         loss: Why the model failed; empty if it did not. The episode is then lost.
         error: What no episode can go on with, such as a refused key; None if there is nothing.
+        refusal: Why the model refused the last request that it refused; empty if it refused none. Where it has never
+            answered, it may have been set up wrongly.
         requests: How many requests there were, those that were refused included.
         turns: How many answers.
         prompt_tokens: How many tokens the prompts of all answers have.
@@ -108,6 +110,7 @@ class Recording:
     end: str = ""
     loss: str = ""
     error: Exception | None = None
+    refusal: str = ""
     requests: int = 0
     turns: int = 0
     prompt_tokens: int = 0
@@ -115,7 +118,8 @@ class Recording:
     retries: int = 0
     seconds: float = 0.0
     _branches: list[Branch] = field(default_factory=list)
-    _waiting: int = 0
+    _open: int = 0
+    _asking: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -130,11 +134,12 @@ class Recording:
             if not self.end:
                 self.end, self.loss, self.error = reason, loss, error
 
-    def admit(self) -> None:
-        """Counts a request.
+    @contextmanager
+    def admitting(self) -> Iterator[None]:
+        """Counts a request while it is read and answered.
 
         Raises:
-            Refused: If the conversation is over.
+            Refused: If the conversation is over, or too many requests are open.
         """
         with self._lock:
             self.requests += 1
@@ -142,6 +147,14 @@ class Recording:
                 self.end = f"the agent made more than {self.limits.requests} requests"
             if self.end:
                 raise Refused(self.end)
+            if self._open >= self.limits.parallel:
+                raise Refused(f"{self._open} other requests wait for an answer", is_over=False)
+            self._open += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open -= 1
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -159,15 +172,14 @@ class Recording:
                 self.end = f"the agent used {used} tokens, and {limits.tokens} are allowed"
             if self.end:
                 raise Refused(self.end)
-            # Turns that are being sampled count as well: requests at once cannot exceed the limit.
-            if self._waiting >= limits.parallel or self.turns + self._waiting >= limits.turns:
-                raise Refused(f"{self._waiting} requests wait for an answer", is_over=False)
-            self._waiting += 1
+            if self.turns + self._asking >= limits.turns:
+                raise Refused("the last turn that is allowed is being sampled", is_over=False)
+            self._asking += 1
         try:
             yield
         finally:
             with self._lock:
-                self._waiting -= 1
+                self._asking -= 1
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Prompt:
         """What to ask a model for a request: messages that are recorded replace the agent's copies of them."""

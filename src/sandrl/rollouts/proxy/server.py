@@ -24,7 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from sandrl.closing import Closing
-from sandrl.errors import EndpointError, RequestRefusedError, SandrlError
+from sandrl.errors import EndpointError, RequestRefusedError
 from sandrl.models.client import Stopped
 from sandrl.models.loop import LoopThread
 from sandrl.models.protocol import Player
@@ -43,6 +43,8 @@ BODY_SECONDS = 60.0
 _LOOP = LoopThread()
 _TOKEN_BYTES = 24
 _JSON, _STREAM = b"application/json", b"text/event-stream"
+# How a model refuses what it is asked, and not who asks.
+_OF_QUESTIONS = frozenset({400, 413, 422})
 _KEEP_ALIVE_SECONDS = 3600
 _MOST_HEADER_BYTES = 64 << 10
 
@@ -77,6 +79,8 @@ class Conversation(Closing):
         self._model = proxy.model
         self._body_seconds = proxy.body_seconds
         self._stop = threading.Event()
+        # One body at a time is parsed: as objects it may take twenty times its size.
+        self._parsing = threading.Lock()
         self._state = ServerState()
         self._servers: list[asyncio.Server] = []
         self._config = Config(
@@ -148,26 +152,39 @@ class Conversation(Closing):
         protocol, action = ROUTES.get(path, (ROUTES["/chat/completions"][0], None))
         try:
             self._check_token(scope)
-            self.recording.admit()
-            if action is None:
-                raise Failure(HTTPStatus.NOT_FOUND, f"there is no {path[:100]!r} here", kind="not_found_error")
-            wanted = "GET" if action == "models" else "POST"
-            if scope["method"] != wanted:
-                raise Failure(HTTPStatus.METHOD_NOT_ALLOWED, f"the method is {wanted}")
-            if action == "models":
-                content, kind = protocol.models([self._model.name]), _JSON
-            else:
-                body = await self._body(scope, receive)
-                content, kind = await self._answered(protocol, action, body, receive)
+            with self.recording.admitting():
+                content, kind = await self._result(protocol, action, scope, receive)
         except _Gone:
             return
-        except Refused as refused:
-            failure = _ended(str(refused)) if refused.is_over else _later(str(refused))
-            await _respond(send, failure.status, protocol.failure(failure), _JSON, failure.headers)
-        except Failure as failure:
+        except Exception as error:  # noqa: BLE001 - every error is answered in the form of the protocol
+            failure = self._failure(error)
             await _respond(send, failure.status, protocol.failure(failure), _JSON, failure.headers)
         else:
             await _respond(send, HTTPStatus.OK, content, kind)
+
+    async def _result(
+        self, protocol: Protocol, action: str | None, scope: Scope, receive: Receive
+    ) -> tuple[bytes, bytes]:
+        if action is None:
+            raise Failure(HTTPStatus.NOT_FOUND, f"there is no {scope['path'][:100]!r} here", kind="not_found_error")
+        wanted = "GET" if action == "models" else "POST"
+        if scope["method"] != wanted:
+            raise Failure(HTTPStatus.METHOD_NOT_ALLOWED, f"the method is {wanted}")
+        if action == "models":
+            return protocol.models([self._model.name]), _JSON
+        body = await self._body(scope, receive)
+        return await self._answered(protocol, action, body, receive)
+
+    def _failure(self, error: Exception) -> Failure:
+        if isinstance(error, Failure):
+            return error
+        if isinstance(error, Refused) and not error.is_over:
+            return Failure(HTTPStatus.TOO_MANY_REQUESTS, str(error), kind="rate_limit_error", waits=True)
+        if not isinstance(error, Refused):
+            # The agent has found a mistake of the proxy. It does not save the episode from its verdict.
+            self.recording.finish(f"the proxy failed: {type(error).__name__}")
+        message = f"the episode is over: {self.recording.end}"
+        return Failure(HTTPStatus.FORBIDDEN, message, kind="permission_error", is_final=True)
 
     def _check_token(self, scope: Scope) -> None:
         given = [
@@ -248,30 +265,31 @@ class Conversation(Closing):
             answer.cancel()
 
     def _answer(self, protocol: Protocol, action: str, body: bytes, stop: threading.Event) -> tuple[bytes, bytes]:
-        request = protocol.read(read_json(body))
+        with self._parsing:
+            request = protocol.read(read_json(body))
         if not request.messages:
             raise Failure(HTTPStatus.BAD_REQUEST, "there is no message to answer")
         if action == "count_tokens":
             return _written({"input_tokens": len(body) // 4 + 1}), _JSON
         recording = self.recording
         if request.tools and not self._model.has_tools:
-            message = f"tools: {self._model.name} cannot use tools in this process; use a text mode of the agent"
+            message = f"tools: {self._model.name} cannot use tools; use a text mode of the agent, or a model with tools"
+            recording.refusal = message
             raise Failure(HTTPStatus.BAD_REQUEST, message, field="tools")
         with recording.asking():
             prompt = recording.prompt(request.messages, request.tools)
             try:
                 reply = self._model.reply(prompt.messages, prompt.tools, stop=_Either(stop, self._stop))
             except Stopped:
-                raise _Gone from None
-            except RequestRefusedError as error:
-                raise _refusal(error) from error
-            except SandrlError as error:
-                fatal = None if isinstance(error, EndpointError) else error
-                recording.finish("the model failed", loss=error.message, error=fatal)
-                raise Failure(HTTPStatus.BAD_GATEWAY, "the model failed; the episode is over", is_final=True) from error
+                raise (Refused(recording.end) if recording.end else _Gone()) from None
             except Exception as error:
-                recording.finish("the model failed", loss=str(error) or type(error).__name__, error=error)
-                raise Failure(HTTPStatus.BAD_GATEWAY, "the model failed; the episode is over", is_final=True) from error
+                if isinstance(error, RequestRefusedError) and error.status in _OF_QUESTIONS:
+                    recording.refusal = error.message
+                    raise _refusal(error) from error
+                loses = isinstance(error, EndpointError | RequestRefusedError)
+                recording.finish("the model failed", loss=str(error) or repr(error), error=None if loses else error)
+                message = "the model failed; the episode is over"
+                raise Failure(HTTPStatus.BAD_GATEWAY, message, kind="api_error", is_final=True) from error
             recording.record(prompt, reply)
         document = protocol.answer(request, replace(reply.message, seconds=None), reply)
         if request.is_stream:
@@ -303,14 +321,6 @@ class _Either(threading.Event):
 
     def is_set(self) -> bool:
         return any(event.is_set() for event in self._events)
-
-
-def _ended(reason: str) -> Failure:
-    return Failure(HTTPStatus.FORBIDDEN, f"the episode is over: {reason}", kind="permission_error", is_final=True)
-
-
-def _later(reason: str) -> Failure:
-    return Failure(HTTPStatus.TOO_MANY_REQUESTS, reason, kind="rate_limit_error", waits=True)
 
 
 # Not in the endpoint's words, which may repeat its address and what it was sent.

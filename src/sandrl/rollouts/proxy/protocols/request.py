@@ -15,6 +15,7 @@ from sandrl.models.messages import Message, Reply, ToolCall
 Json: TypeAlias = Mapping[str, Any]
 
 _SHOWN = 100
+_MOST_OPENINGS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +100,20 @@ def read_json(body: bytes) -> Json:
     Raises:
         Failure: If it is none.
     """
+    if body.count(b"[") + body.count(b"{") > _MOST_OPENINGS:
+        # Millions of empty lists take all threads seconds, and twenty times the memory of the body.
+        raise wrong(f"the body has more than {_MOST_OPENINGS} lists and objects")
     try:
         document = json.loads(body.decode(), parse_constant=_refuse)
-        if not isinstance(document, dict):
-            raise ValueError("it is not an object")
     except RecursionError:
         raise wrong("the body is nested too deeply") from None
     except ValueError as error:
         # With its place, and without a part of the body.
         what = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else "not UTF-8 text"
         what = str(error) if type(error) is ValueError else what
-        raise wrong(f"the body is not a JSON object: {what[:_SHOWN]}") from None
+        raise wrong(f"the body is not JSON: {what[:_SHOWN]}") from None
+    if not isinstance(document, dict):
+        raise wrong("the body is not a JSON object")
     return document
 
 
@@ -142,7 +146,7 @@ def content_text(value: object, field: str, *, skipped: frozenset[str] = frozens
         kind = part.get("type")
         if kind in ("text", "input_text", "output_text"):
             said.append(text(part.get("text"), f"{field}.text"))
-        elif kind not in skipped:
+        elif not isinstance(kind, str) or kind not in skipped:
             raise wrong(f"{field}: the policy reads text only, not {str(kind)[:_SHOWN]!r}", field)
     return "".join(said)
 
