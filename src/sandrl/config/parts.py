@@ -595,8 +595,8 @@ class EpisodePart(Config):
     show_tests: ShowTests = 1
     agent: str | None = option(
         None,
-        "Who works on tasks instead of the model with tools: a known agent, a command in the machine, or a file with a"
-        " recipe (*.toml); it asks the model through a recording proxy.",
+        "Who works on tasks instead of the model with tools: a known agent, a command in the machine, or a TOML file"
+        " with a recipe; it asks the model through a recording proxy.",
         EPISODES,
         metavar="NAME|COMMAND",
     )

@@ -1,8 +1,8 @@
 """Agents of others: a command in the machine of a task, which asks the model through the recording proxy.
 
 A recipe is data: how an agent is installed into an image, and how it is started. It is installed once for each image,
-with a network; the machine of an episode begins with what that has changed, and reaches the proxy besides what its task
-may reach. Nothing but the token of the episode is in the machine.
+with a network; the machine of an episode begins with what that has changed, and reaches the proxy in addition to what
+its task may reach. Nothing but the token of the episode is in the machine.
 """
 
 from __future__ import annotations

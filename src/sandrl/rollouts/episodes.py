@@ -60,6 +60,8 @@ from sandrl.trials.answers import remark_on
 from sandrl.trials.machine import Machine
 from sandrl.trials.place import RuntimeLost
 
+_AGENT_BYTES = 8 << 10
+
 
 @dataclass(frozen=True, slots=True)
 class EpisodeOptions:
@@ -165,6 +167,7 @@ class Episode:
         loss: Why it was lost to infrastructure; empty if it was not.
         tools: The tools that an agent offered in `messages`; empty where they are those of the run.
         branches: What an agent said besides `messages`.
+        agent_output: The end of what an agent printed.
         seconds: How long the parts took: `policy`, `sandbox` and `judge`.
     """
 
@@ -184,6 +187,7 @@ class Episode:
     attempts: int = 0
     tools: tuple[Mapping[str, Any], ...] = ()
     branches: tuple[Branch, ...] = ()
+    agent_output: str = ""
     seconds: dict[str, float] = field(default_factory=lambda: {"policy": 0.0, "sandbox": 0.0, "judge": 0.0})
 
     def take(self, recording: Recording) -> None:
@@ -412,9 +416,12 @@ class _Agent(_Task):
             episode.take(conversation.recording)
             spent = time.monotonic() - began - conversation.recording.seconds
             episode.seconds["sandbox"] += max(spent, 0.0)
+        episode.agent_output = (outcome.stdout + outcome.stderr)[-_AGENT_BYTES:].decode("utf-8", "replace")
         recording = conversation.recording
-        if recording.error is not None or recording.loss:
-            self.error = recording.error or EndpointError(recording.loss)
+        # A model that has refused everything is not set up for this agent.
+        loss = recording.loss or ("" if recording.turns else recording.refusal)
+        if recording.error is not None or loss:
+            self.error = recording.error or EndpointError(loss)
             raise InfrastructureError(str(self.error))
         if outcome.timed_out:
             episode.end = EpisodeEnd.TIME_IS_UP

@@ -69,6 +69,7 @@ def episode_row(
             "tool_calls": episode.tool_calls,
             "attempts": episode.attempts,
             "endpoint_retries": episode.retries,
+            **({"agent_output": episode.agent_output} if episode.agent_output else {}),
         },
     )
 
