@@ -34,7 +34,7 @@ from sandrl.config.scoring import OF_SANDBOXES, RedteamConfig, RewardConfig
 from sandrl.config.serve import ServeConfig
 from sandrl.config.tinker import TinkerServeConfig
 from sandrl.config.toml import read_toml, to_toml
-from sandrl.config.words import Overlap
+from sandrl.config.words import EpisodeKind, Overlap
 from sandrl.errors import InputError, UsageError
 from sandrl.settings import ReportTo
 
@@ -154,6 +154,11 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
     def possible(chosen: dict[str, Any]) -> Config:
         if "cache" in chosen and not chosen["caching"]:
             chosen["cache"] = None
+        if chosen.get("agent") is not None:
+            chosen["max_tool_calls"] = None
+            if chosen["rollout"] is EpisodeKind.ATTEMPTS:
+                chosen["rollout"] = EpisodeKind.TOOLS
+                chosen["few_shot"] = 0
         if chosen.get("report_to") == (ReportTo.NONE,):
             chosen["log_completions"] = 0
         if chosen.get("trajectories") is not None:
