@@ -18,11 +18,13 @@ from typing import Any, Self, TypeVar
 from sandrl.deadlines import in_background
 from sandrl.errors import InfrastructureError, SandrlError
 from sandrl.integrations.backend import local_backend
+from sandrl.problems.tasks.task import Task
 from sandrl.sandboxes import USUAL, CommandOutcome, SandboxRequest, Shape, Withdrawn
 from sandrl.trials.entries import Entry, of_archive
 from sandrl.trials.files import READ, WRITE, error_of
 from sandrl.trials.machine import FILE_SECONDS, Machine, TooLargeError
 from sandrl.trials.place import RuntimeLost
+from sandrl.trials.preparation import make_ready
 
 OUTPUT_BYTES = 16 << 20
 """How much of each output of a command is kept; a line with its size replaces the middle of a longer one."""
@@ -102,7 +104,8 @@ class AsyncMachine:
             NoUserError: If it cannot be a command of this user.
             SandboxLostError: If the sandbox, or the runtime, failed.
         """
-        running = self.machine.begin(
+        begin = partial(
+            self.machine.begin,
             command,
             user=user,
             timeout_seconds=timeout_seconds,
@@ -111,7 +114,7 @@ class AsyncMachine:
             stdin=stdin,
             output_bytes=output_bytes,
         )
-        return await _told(asyncio.wrap_future(running))
+        return await _told(self._begun(begin))
 
     async def put(self, directory: str, entries: Sequence[Entry], *, owner: str | None = None) -> None:
         """Writes files into a directory; see `Machine.put`.
@@ -169,9 +172,23 @@ class AsyncMachine:
         if outcome.exit_code != 0:
             raise error_of(outcome.exit_code, outcome.stderr, path)
 
+    async def make_ready(self, task: Task) -> None:
+        """Prepares it for an agent, as its task says.
+
+        Raises:
+            Unprepared: If that cannot be done.
+            SandboxLostError: If the sandbox failed.
+        """
+        await self._in_turn(partial(make_ready, self.machine, task.environment, task))
+
     def close(self) -> None:
         """Begins to stop it; closing twice is fine."""
         self.machine.close()
+
+    async def _begun(self, begin: Callable[[], Future[CommandOutcome]]) -> CommandOutcome:
+        if self.machine.sandbox_id is None and not self.machine.is_lost:
+            raise SandboxLostError("the sandbox has been stopped")
+        return await asyncio.wrap_future(begin())
 
     async def _in_turn(self, work: Callable[[], _Value]) -> _Value:
         async with self._turn:

@@ -33,6 +33,7 @@ from sandrl.problems.tasks.task import (
 )
 from sandrl.problems.tasks.templates import resolved
 from sandrl.runs import VERIFIER_TAG
+from sandrl.runtime.network import Network
 from sandrl.sandboxes import OTHER_HOSTS, Shape, State, delay_seconds, network_of
 from sandrl.trials.aggregation import StepEnd, verdict_of
 from sandrl.trials.artifacts import WORKING_DIRECTORY, collected, files_of
@@ -214,6 +215,38 @@ def run_trial(task: Task, agent: Agent, site: Site, options: TrialOptions | None
         Withdrawn: If the user asked to stop.
     """
     return _Trial(task, agent, site, options or TrialOptions()).run()
+
+
+def shape_of(
+    environment: Environment,
+    *,
+    network: Network | None,
+    lifetime_seconds: float,
+    image: str = "",
+    passed_variables: Mapping[str, str] | None = None,
+) -> Shape:
+    """What the machine of a task is.
+
+    Args:
+        network: What its programs may reach.
+        image: As the connection of a job names it.
+        passed_variables: Those of this machine that templates may name.
+
+    Raises:
+        InputError: If a template names a variable that is not permitted, or not set.
+    """
+    return Shape(
+        image=image,
+        memory_bytes=environment.memory_bytes or MEMORY_BYTES,
+        processors=environment.processors or 1.0,
+        storage_bytes=environment.storage_bytes or STORAGE_BYTES,
+        network=network,
+        variables=tuple(resolved(environment.variables, passed_variables or {}).items()),
+        directory=environment.directory,
+        gpus=environment.gpus,
+        as_root=True,
+        lifetime_seconds=lifetime_seconds,
+    )
 
 
 class _Trial:
@@ -630,16 +663,11 @@ class _Trial:
 
     def _shape(self, environment: Environment, phase: Phase) -> Shape:
         reach, private = phase.network or environment.network, self._options.private_hosts
-        return Shape(
+        return shape_of(
+            environment,
             image=self._site.find_image(environment.image),
-            memory_bytes=environment.memory_bytes or MEMORY_BYTES,
-            processors=environment.processors or 1.0,
-            storage_bytes=environment.storage_bytes or STORAGE_BYTES,
             network=network_of(reach.mode, reach.allowed_hosts, private) if self._options.has_own_network else None,
-            variables=tuple(resolved(environment.variables, self._options.passed_variables).items()),
-            directory=environment.directory,
-            gpus=environment.gpus,
-            as_root=True,
+            passed_variables=self._options.passed_variables,
             lifetime_seconds=self._task.longest_seconds + LIFETIME_MARGIN_SECONDS,
         )
 
