@@ -16,13 +16,15 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from sandrl.deadlines import in_background
-from sandrl.errors import InfrastructureError, SandrlError
+from sandrl.errors import InfrastructureError, NoUserError, SandrlError
 from sandrl.integrations.backend import local_backend
+from sandrl.problems.tasks.task import Task
 from sandrl.sandboxes import USUAL, CommandOutcome, SandboxRequest, Shape, Withdrawn
 from sandrl.trials.entries import Entry, of_archive
 from sandrl.trials.files import READ, WRITE, error_of
 from sandrl.trials.machine import FILE_SECONDS, Machine, TooLargeError
 from sandrl.trials.place import RuntimeLost
+from sandrl.trials.preparation import make_ready
 
 OUTPUT_BYTES = 16 << 20
 """How much of each output of a command is kept; a line with its size replaces the middle of a longer one."""
@@ -80,7 +82,7 @@ class AsyncMachine:
 
         starting = in_background(begin)
         try:
-            return cls(await _told(asyncio.wrap_future(starting)))
+            return cls(await _told(asyncio.shield(asyncio.wrap_future(starting))))
         except asyncio.CancelledError:
             starting.add_done_callback(_closed)
             raise
@@ -102,7 +104,8 @@ class AsyncMachine:
             NoUserError: If it cannot be a command of this user.
             SandboxLostError: If the sandbox, or the runtime, failed.
         """
-        running = self.machine.begin(
+        begin = partial(
+            self.machine.begin,
             command,
             user=user,
             timeout_seconds=timeout_seconds,
@@ -111,12 +114,13 @@ class AsyncMachine:
             stdin=stdin,
             output_bytes=output_bytes,
         )
-        return await _told(asyncio.wrap_future(running))
+        return await _told(self._begun(begin))
 
     async def put(self, directory: str, entries: Sequence[Entry], *, owner: str | None = None) -> None:
         """Writes files into a directory; see `Machine.put`.
 
         Raises:
+            NoUserError: If the machine does not have this user.
             SandboxLostError: If they cannot be written, or the sandbox failed.
         """
         await self._in_turn(partial(self.machine.put, directory, entries, owner=owner))
@@ -169,13 +173,31 @@ class AsyncMachine:
         if outcome.exit_code != 0:
             raise error_of(outcome.exit_code, outcome.stderr, path)
 
+    async def make_ready(self, task: Task) -> None:
+        """Prepares it for an agent, as its task says.
+
+        Raises:
+            Unprepared: If that cannot be done.
+            SandboxLostError: If the sandbox failed.
+        """
+        await self._in_turn(partial(make_ready, self.machine, task.environment, task))
+
     def close(self) -> None:
         """Begins to stop it; closing twice is fine."""
         self.machine.close()
 
+    async def _begun(self, begin: Callable[[], Future[CommandOutcome]]) -> CommandOutcome:
+        if self.machine.sandbox_id is None and not self.machine.is_lost:
+            raise SandboxLostError("the sandbox has been stopped")
+        return await asyncio.wrap_future(begin())
+
     async def _in_turn(self, work: Callable[[], _Value]) -> _Value:
-        async with self._turn:
-            return await _told(asyncio.wrap_future(in_background(work)))
+        async def turn() -> _Value:
+            async with self._turn:
+                return await _told(asyncio.wrap_future(in_background(work)))
+
+        # Work that has begun goes on: the next waits for its end even if nobody waits for its answer.
+        return await asyncio.shield(asyncio.ensure_future(turn()))
 
 
 def _closed(starting: Future[Machine]) -> None:
@@ -188,7 +210,7 @@ async def _told(work: Awaitable[_Value]) -> _Value:
     # Whoever uses a framework knows one kind of failure of a sandbox.
     try:
         return await work
-    except TooLargeError:
+    except (TooLargeError, NoUserError):
         raise
     except (InfrastructureError, RuntimeLost, Withdrawn) as error:
         hint = error.hint if isinstance(error, SandrlError) else None

@@ -27,6 +27,7 @@ from sandrl.problems.tasks.log_parsers import check_parser
 from sandrl.problems.tasks.task import (
     Environment,
     Phase,
+    Reach,
     Task,
     TaskStep,
     VerifierMode,
@@ -235,6 +236,40 @@ def run_trial(task: Task, agent: Agent, site: Site, options: TrialOptions | None
         Withdrawn: If the user asked to stop.
     """
     return _Trial(task, agent, site, options or TrialOptions()).run()
+
+
+def shape_of(
+    environment: Environment,
+    *,
+    reach: Reach | None,
+    lifetime_seconds: float,
+    private_hosts: Sequence[str] = (),
+    image: str = "",
+    passed_variables: Mapping[str, str] | None = None,
+) -> Shape:
+    """What the machine of a task is.
+
+    Args:
+        reach: What its programs may reach; None for what those of the job's usual sandboxes may.
+        private_hosts: Of this machine and its networks, which they may reach as well.
+        image: As the connection of a job names it.
+        passed_variables: Those of this machine that templates may name.
+
+    Raises:
+        InputError: If a template names a variable that is not permitted, or not set, or a host is none.
+    """
+    return Shape(
+        image=image,
+        memory_bytes=environment.memory_bytes or MEMORY_BYTES,
+        processors=environment.processors or 1.0,
+        storage_bytes=environment.storage_bytes or STORAGE_BYTES,
+        network=None if reach is None else network_of(reach.mode, reach.allowed_hosts, private_hosts),
+        variables=tuple(resolved(environment.variables, passed_variables or {}).items()),
+        directory=environment.directory,
+        gpus=environment.gpus,
+        as_root=True,
+        lifetime_seconds=lifetime_seconds,
+    )
 
 
 class _Trial:
@@ -667,17 +702,12 @@ class _Trial:
             machine.close()
 
     def _shape(self, environment: Environment, phase: Phase) -> Shape:
-        reach, private = phase.network or environment.network, self._options.private_hosts
-        return Shape(
+        return shape_of(
+            environment,
             image=self._site.find_image(environment.image),
-            memory_bytes=environment.memory_bytes or MEMORY_BYTES,
-            processors=environment.processors or 1.0,
-            storage_bytes=environment.storage_bytes or STORAGE_BYTES,
-            network=network_of(reach.mode, reach.allowed_hosts, private) if self._options.has_own_network else None,
-            variables=tuple(resolved(environment.variables, self._options.passed_variables).items()),
-            directory=environment.directory,
-            gpus=environment.gpus,
-            as_root=True,
+            reach=(phase.network or environment.network) if self._options.has_own_network else None,
+            private_hosts=self._options.private_hosts,
+            passed_variables=self._options.passed_variables,
             lifetime_seconds=self._task.longest_seconds + LIFETIME_MARGIN_SECONDS,
         )
 
