@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
@@ -165,16 +166,27 @@ async def test_a_task_with_several_steps_is_refused(tmp_path: Path) -> None:
         await task_sandbox(place / "environment", 60)
 
 
+def living() -> list[str]:
+    ls = [sys.executable, "-m", "sandrl", "sandboxes", "ls", "--json"]
+    listed = subprocess.run(ls, check=True, capture_output=True, text=True)
+    return [each["id"] for each in json.loads(listed.stdout)["sandboxes"] if "tinker" in each["tags"]]
+
+
+async def test_a_sandbox_that_nothing_refers_to_ends() -> None:
+    made = await SandrlSandbox.create()
+    sandbox_id = made.sandbox_id
+    assert sandbox_id in await asyncio.to_thread(living)
+    del made
+    gc.collect()
+    while sandbox_id in await asyncio.to_thread(living):
+        pass
+
+
 def test_nothing_is_left_of_a_process_that_was_killed() -> None:
     program = (
         "import asyncio, time\nfrom sandrl.integrations.tinker_cookbook import SandrlSandbox\n"
         "made = asyncio.run(SandrlSandbox.create())\nprint(made.sandbox_id, flush=True)\ntime.sleep(300)\n"
     )
-
-    def living() -> list[str]:
-        ls = [sys.executable, "-m", "sandrl", "sandboxes", "ls", "--json"]
-        listed = subprocess.run(ls, check=True, capture_output=True, text=True)
-        return [each["id"] for each in json.loads(listed.stdout)["sandboxes"] if "tinker" in each["tags"]]
 
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from sandrl.deadlines import in_background
-from sandrl.errors import InfrastructureError, SandrlError
+from sandrl.errors import InfrastructureError, NoUserError, SandrlError
 from sandrl.integrations.backend import local_backend
 from sandrl.problems.tasks.task import Task
 from sandrl.sandboxes import USUAL, CommandOutcome, SandboxRequest, Shape, Withdrawn
@@ -120,6 +120,7 @@ class AsyncMachine:
         """Writes files into a directory; see `Machine.put`.
 
         Raises:
+            NoUserError: If the machine does not have this user.
             SandboxLostError: If they cannot be written, or the sandbox failed.
         """
         await self._in_turn(partial(self.machine.put, directory, entries, owner=owner))
@@ -205,7 +206,7 @@ async def _told(work: Awaitable[_Value]) -> _Value:
     # Whoever uses a framework knows one kind of failure of a sandbox.
     try:
         return await work
-    except TooLargeError:
+    except (TooLargeError, NoUserError):
         raise
     except (InfrastructureError, RuntimeLost, Withdrawn) as error:
         hint = error.hint if isinstance(error, SandrlError) else None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +49,9 @@ class SandrlSandbox:
         self._machine = machine
         self._id = machine.machine.sandbox_id or ""
         self._user = ROOT if machine.machine.shape.as_root else None
-        self._ending = weakref.finalize(self, machine.close)
+        # Retries of tinker-cookbook make whole groups for one episode, and leave the others to the garbage collector.
+        self._unused = weakref.finalize(self, _close_later, asyncio.get_running_loop(), machine)
+        self._unused.atexit = False
 
     @classmethod
     async def create(
@@ -138,7 +142,8 @@ class SandrlSandbox:
 
     async def cleanup(self) -> None:
         """Begins to stop the sandbox; a second call does nothing."""
-        self._ending()
+        self._unused.detach()
+        self._machine.close()
 
     def _program(self, text: str, *arguments: str) -> tuple[str, ...]:
         return self._machine.machine.shell, "-c", text, "sh", *arguments
@@ -255,6 +260,12 @@ def _result(outcome: CommandOutcome, seconds: int, most_bytes: int = _OUTPUT_BYT
         told = f"{wrong}the command exceeded its time limit of {seconds} s\n"
         return SandboxResult(stdout=said, stderr=told, exit_code=_TIMED_OUT)
     return SandboxResult(stdout=said, stderr=wrong, exit_code=outcome.exit_code or 0)
+
+
+def _close_later(loop: asyncio.AbstractEventLoop, machine: AsyncMachine) -> None:
+    # Garbage is collected anywhere, also where a lock is held that closing needs.
+    with suppress(RuntimeError):  # the loop has been closed
+        loop.call_soon_threadsafe(machine.close)
 
 
 async def _started(starting: Awaitable[AsyncMachine]) -> AsyncMachine:
