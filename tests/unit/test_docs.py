@@ -327,7 +327,9 @@ def test_every_public_name_is_on_the_page_of_the_python_api_and_no_other_of_thes
     expected.add("sandrl.integrations.trl.TaskEnvironment")
     for path in (SOURCE / "integrations" / "classes").glob("[a-z]*.py"):
         classes = (
-            node.name for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)
+            node.name
+            for node in ast.parse(path.read_text(encoding="utf-8")).body
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         )
         expected |= {f"sandrl.integrations.classes.{path.stem}.{each}" for each in classes if each[0] != "_"}
     results = {name for name in described if name.startswith(("sandrl.events.", "sandrl.rewards.", "sandrl.runs."))}

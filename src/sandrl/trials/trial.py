@@ -33,8 +33,7 @@ from sandrl.problems.tasks.task import (
 )
 from sandrl.problems.tasks.templates import resolved
 from sandrl.runs import VERIFIER_TAG
-from sandrl.runtime.network import Network
-from sandrl.sandboxes import OTHER_HOSTS, Shape, State, delay_seconds, network_of
+from sandrl.sandboxes import OTHER_HOSTS, Network, Shape, State, delay_seconds, network_of
 from sandrl.trials.aggregation import StepEnd, verdict_of
 from sandrl.trials.artifacts import WORKING_DIRECTORY, collected, files_of
 from sandrl.trials.entries import Entry
