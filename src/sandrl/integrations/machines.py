@@ -82,7 +82,7 @@ class AsyncMachine:
 
         starting = in_background(begin)
         try:
-            return cls(await _told(asyncio.wrap_future(starting)))
+            return cls(await _told(asyncio.shield(asyncio.wrap_future(starting))))
         except asyncio.CancelledError:
             starting.add_done_callback(_closed)
             raise
@@ -192,8 +192,12 @@ class AsyncMachine:
         return await asyncio.wrap_future(begin())
 
     async def _in_turn(self, work: Callable[[], _Value]) -> _Value:
-        async with self._turn:
-            return await _told(asyncio.wrap_future(in_background(work)))
+        async def turn() -> _Value:
+            async with self._turn:
+                return await _told(asyncio.wrap_future(in_background(work)))
+
+        # Work that has begun goes on: the next waits for its end even if nobody waits for its answer.
+        return await asyncio.shield(asyncio.ensure_future(turn()))
 
 
 def _closed(starting: Future[Machine]) -> None:
