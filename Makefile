@@ -71,7 +71,7 @@ venv-frameworks: ## Set up .venv-frameworks: development, and the frameworks who
 	@$(PYTHON_FRAMEWORKS) tools/setup_venv.py --lock frameworks $(VENV_FRAMEWORKS)
 
 test-frameworks: venv-frameworks ## Run the tests of our sandboxes inside these frameworks
-	@$(VENV_FRAMEWORKS)/bin/python -m pytest tests/frameworks $(ARGS)
+	@$(VENV_FRAMEWORKS)/bin/python -m pytest tests/frameworks tests/integrations/test_openenv.py tests/integrations/test_page.py $(ARGS)
 
 check: static test ## Run everything that CI runs
 
@@ -155,7 +155,8 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@sed -E '/^(openai)==/d; /^ /d' requirements/dev.txt | sed 's/ *\\$$//' | $(COMPILE) $(ARGS) requirements/integrations.in --extra dev \
 		-c - --excludes requirements/integrations.excludes.txt -o requirements/integrations.txt
 	@cat requirements/integrations.bare.txt >> requirements/integrations.txt
-	@$(COMPILE) $(ARGS) --python-version 3.12 requirements/frameworks.in --extra dev -c requirements/dev.txt -o requirements/frameworks.txt
+	@$(COMPILE) $(ARGS) --python-version 3.12 requirements/frameworks.in --extra dev -c requirements/dev.txt \
+		--excludes requirements/integrations.excludes.txt -o requirements/frameworks.txt
 
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) .venv-3.* $(VENV_GRPO) $(VENV_UNSLOTH) $(VENV_ART) $(VENV_INTEGRATIONS) $(VENV_DOCS) $(VENV_RELEASE) site .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -1,6 +1,7 @@
 """The adapters with their real frameworks, in this process and over a real `sandrl serve`.
 
-Each framework's tests are skipped where it is not installed; `make test-integrations` has them all.
+Each framework's tests are skipped where it is not installed; `make test-integrations` has all but OpenEnv, which is in
+`make test-frameworks`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             for mark in item.iter_markers("needs"):
                 missing = [name for name in mark.args if not importlib.util.find_spec(name)]
                 if missing:
-                    reason = f"not installed: {', '.join(missing)} (make test-integrations)"
+                    reason = f"not installed: {', '.join(missing)} (make test-integrations, make test-frameworks)"
                     item.add_marker(pytest.mark.skip(reason=reason))
 
 

@@ -251,7 +251,7 @@ def test_sandboxes_end_with_the_process_that_had_them() -> None:
     [
         ("verifiers", "load_environment", "verifiers>=0.4"),
         ("skyrl_gym", "register", "skyrl-gym"),
-        ("openenv", "create_app", "openenv-core"),
+        ("openenv", "create_app", "openenv>=0.10"),
     ],
 )
 def test_an_adapter_is_imported_without_its_framework_and_says_what_to_install(

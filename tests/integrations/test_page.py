@@ -13,12 +13,20 @@ PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "integrations.md").read_
 BLOCKS = re.findall(r"^```python(?: \{ \.fragment \})?\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.needs("openenv", "skyrl_gym", "verifiers")
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: re.findall(r"(?:from|import) ([\w.]+)", block)[-1])
-def test_the_code_of_the_page_runs(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import skyrl_gym
+def needs(block: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.needs(name) for name in ("openenv", "skyrl_gym", "verifiers") if name in block]
 
-    monkeypatch.setattr("skyrl_gym.envs.registration.registry", dict(skyrl_gym.registry))
+
+@pytest.mark.parametrize(
+    "block",
+    [pytest.param(block, marks=needs(block)) for block in BLOCKS],
+    ids=lambda block: re.findall(r"(?:from|import) ([\w.]+)", block)[-1],
+)
+def test_the_code_of_the_page_runs(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "skyrl_gym" in block:
+        import skyrl_gym
+
+        monkeypatch.setattr("skyrl_gym.envs.registration.registry", dict(skyrl_gym.registry))
     exec(compile(block, "integrations.md", "exec"), {"__name__": "page"})
 
 

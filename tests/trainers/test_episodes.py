@@ -22,6 +22,7 @@ from sandrl.config.words import ToolSet  # noqa: E402
 from sandrl.problems import Problem, load_problems  # noqa: E402
 from sandrl.rewards import Judge, RewardFunction, ScoreOptions, VerdictCache  # noqa: E402
 from sandrl.rollouts.calls import tool_schemas  # noqa: E402
+from sandrl.rollouts.environments import Environment  # noqa: E402
 from sandrl.rollouts.sandbox import LOST, EpisodeSandbox, JobSandboxes  # noqa: E402
 from sandrl.rollouts.shared_job import SharedJob  # noqa: E402
 from sandrl.rollouts.task_tools import TASK_TOOLS  # noqa: E402
@@ -30,7 +31,6 @@ from sandrl.sandboxes import Interrupt, Job, connect, new_job_id  # noqa: E402
 from sandrl.scoring import task_judging  # noqa: E402
 from sandrl.settings import RuntimeKind, load_settings  # noqa: E402
 from sandrl.trainers.episodes import (  # noqa: E402
-    Environment,
     TaskEpisodes,
     environment_factory,
     episode_end,
@@ -131,7 +131,15 @@ def played(says: Sequence[str], max_calls: int, workshop: Workshop, directory: P
 
 
 def train(says: Sequence[str], max_calls: int, factory: Any, problem: Problem, reward: Any, directory: Path) -> None:
-    """Trains one step on two episodes."""
+    """Trains one step on two episodes, in the trainer of `sandrl grpo`."""
+    row = {"prompt": [{"role": "user", "content": problem.prompt}], "task_id": problem.task_id}
+    trained(episode_trainer(trl.GRPOTrainer), says, max_calls, factory, row, reward, directory)
+
+
+def trained(
+    trainer_class: Any, says: Sequence[str], max_calls: int, factory: Any, row: Any, reward: Any, directory: Path
+) -> dict[str, Any]:
+    """Trains one step on two episodes; returns what TRL logs of it."""
     sizes = {"vocab_size": 300, "hidden_size": 8, "intermediate_size": 8, "max_position_embeddings": _LONGEST}
     layers = {"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1}
     policy = ScriptedPolicy(transformers.Qwen2Config(**sizes, **layers))
@@ -149,9 +157,9 @@ def train(says: Sequence[str], max_calls: int, factory: Any, problem: Problem, r
         report_to="none",
         save_strategy="no",
         disable_tqdm=True,
+        logging_steps=1,
     )
-    row = {"prompt": [{"role": "user", "content": problem.prompt}], "task_id": problem.task_id}
-    trainer = episode_trainer(trl.GRPOTrainer)(
+    trainer = trainer_class(
         model=policy,
         processing_class=policy.tokens,
         reward_funcs=reward,
@@ -161,6 +169,8 @@ def train(says: Sequence[str], max_calls: int, factory: Any, problem: Problem, r
     )
     trainer.train()
     assert trainer.state.global_step == 1
+    logged: dict[str, Any] = trainer.state.log_history[0]
+    return logged
 
 
 def rewards(ended: Sequence[Ended]) -> list[float | None]:

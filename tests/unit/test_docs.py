@@ -320,13 +320,16 @@ def test_every_public_name_is_on_the_page_of_the_python_api_and_no_other_of_thes
     assert len(described) == len(set(described))
     expected = {f"sandrl.{name}" for name in sandrl.__all__}
     expected |= {f"sandrl.client.{name}" for name in client.__all__}
-    for name in ("verl", "verifiers", "skyrl_gym", "openenv"):
+    for name in ("verl", "verifiers", "skyrl_gym", "openenv", "trl"):
         module = f"sandrl.integrations.{name}"
         functions = inspect.getmembers(importlib.import_module(module), inspect.isfunction)
         expected |= {f"{module}.{each}" for each, found in functions if found.__module__ == module and each[0] != "_"}
+    expected.add("sandrl.integrations.trl.TaskEnvironment")
     for path in (SOURCE / "integrations" / "classes").glob("[a-z]*.py"):
         classes = (
-            node.name for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)
+            node.name
+            for node in ast.parse(path.read_text(encoding="utf-8")).body
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         )
         expected |= {f"sandrl.integrations.classes.{path.stem}.{each}" for each in classes if each[0] != "_"}
     results = {name for name in described if name.startswith(("sandrl.events.", "sandrl.rewards.", "sandrl.runs."))}

@@ -17,7 +17,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import ValidationError
 
@@ -36,6 +36,10 @@ from sandrl.scoring.scorer import Scorer
 from sandrl.scoring.summary import ScoreReport
 from sandrl.settings import load_settings
 from sandrl.trials.place import Place
+
+if TYPE_CHECKING:
+    from sandrl.rollouts.driven import DrivenEpisode
+    from sandrl.trials.trial import Agent
 
 WINDOW_SECONDS = 0.005
 """How long a call of a service waits for others that can share its request."""
@@ -122,11 +126,13 @@ class LocalBackend(Closing):
         self._lock = threading.Lock()
         self._job: Job | None = None
         self._scorer: Scorer | None = None
+        self._episodes: set[DrivenEpisode] = set()
         forks.watch(self)
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
         self._job = self._scorer = None
+        self._episodes = set()
         atexit.unregister(self.close)
 
     @property
@@ -152,14 +158,38 @@ class LocalBackend(Closing):
         completion = Completion(
             problem.task_id, problem.task_id, None if is_code else text, code=text if is_code else None
         )
+        return self._submit(scorer, completion, problem, scoring)
+
+    def begin(self, problem: Problem, episode: DrivenEpisode, name: str, scoring: Scoring | None = None) -> None:
+        """Begins an episode on a task, of which other threads make the calls; the first use may start the runtime.
+
+        Args:
+            name: That of the episode in results.
+
+        Raises:
+            ServiceError: If there is no runtime, or no room for more.
+            ForkedProcessError: If this process was forked from one that had used sandboxes.
+        """
+        scoring, completion = scoring or Scoring.of(), Completion(name, problem.task_id, code="")
+        scorer = self._scorer or self._open()
+        episode.begin(lambda agent: self._submit(scorer, completion, problem, scoring, agent))
+        self._episodes.add(episode)
+        episode.result.add_done_callback(lambda _: self._episodes.discard(episode))
+
+    @staticmethod
+    def _submit(
+        scorer: Scorer, completion: Completion, problem: Problem, scoring: Scoring, agent: Agent | None = None
+    ) -> Future[ScoredCompletion]:
         context = scorer.context(scoring.score, require_isolated=scoring.config.require_isolated)
-        return scorer.submit([(completion, problem)], context).first(lambda result: result)
+        return scorer.submit([(completion, problem)], context, agent=agent).first(lambda result: result)
 
     def close(self) -> None:
         with self._lock:
             atexit.unregister(self.close)
             scorer, job = self._scorer, self._job
             self._scorer = self._job = None
+        for episode in tuple(self._episodes):
+            episode.give_up("the job of its sandbox has ended")
         if scorer is not None:
             scorer.close()
         if job is not None:

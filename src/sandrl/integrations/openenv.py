@@ -1,4 +1,4 @@
-"""An environment for OpenEnv: an episode shows a problem, and ends with the reward of the answer.
+"""An environment for OpenEnv (0.10 and newer): an episode shows a problem, and ends with the reward of the answer.
 
 The reward of an observation is optional in OpenEnv, so the observation of an unscorable completion has no reward and
 states the reason. The classes (`sandrl.integrations.classes.openenv`) are created on use.
@@ -13,7 +13,7 @@ from sandrl import extras
 from sandrl.integrations.backend import Scoring, backend_for
 from sandrl.integrations.problems import problem_set
 
-PACKAGE = "openenv-core"
+PACKAGE = "openenv>=0.10"
 _CLASSES = ("CodeAction", "CodeEnvironment", "CodeObservation", "CodeState")
 
 
@@ -37,7 +37,7 @@ def create_app(
         options: The options of scoring: `reward`, `timeout_seconds`, ….
 
     Raises:
-        MissingExtraError: If `openenv-core` is not installed.
+        MissingExtraError: If `openenv` is not installed.
         InputError: If the set cannot be used.
         UsageError: If an option is impossible.
     """

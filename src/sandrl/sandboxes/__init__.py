@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sandrl.runtime.limits import OTHER_HOSTS
+from sandrl.runtime.network import Network
 from sandrl.sandboxes.commands import CellCommand, Command, CommandOutcome, WorkerProgram
 from sandrl.sandboxes.connection import connect, find_connection
 from sandrl.sandboxes.downloads import downloads
@@ -31,6 +32,7 @@ __all__ = [
     "Launch",
     "Level",
     "Liveness",
+    "Network",
     "Owner",
     "Sandbox",
     "SandboxRequest",

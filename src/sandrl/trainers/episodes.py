@@ -10,15 +10,14 @@ stored as text: a dropped message could be the one that explains the reward.
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from sandrl.config.words import ToolSet
 from sandrl.problems import Completion, Problem
-from sandrl.rollouts.calls import Call
 from sandrl.rollouts.driven import DrivenEpisode
+from sandrl.rollouts.environments import AS_WRITTEN, Environment, EpisodeTools, answer, with_tools
 from sandrl.rollouts.sandbox import EpisodeSandbox
 from sandrl.rollouts.shared_job import SharedJob
 from sandrl.rollouts.task_tools import TASK_TOOLS
@@ -27,75 +26,17 @@ from sandrl.rollouts.tools import TOOLS
 from sandrl.runs import MessageRow, ToolCallRow
 from sandrl.scoring.trainer_batch import Message, Text, text_of
 
-_SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
 # Where templates put what a model thinks before it answers.
 _THOUGHTS = ("reasoning_content", "thinking")
-# The argument of a call that stands for all of them, where they are no object: so TRL can pass them on.
-_AS_WRITTEN = ""
-
-
-class EpisodeTools(Protocol):
-    """The tools of one episode in use, as an environment has them.
-
-    Attributes:
-        calls: How many calls there were.
-        loss: Why the episode was lost; empty if it was not.
-        end: What has ended the episode; None while calls are answered.
-    """
-
-    @property
-    def calls(self) -> int: ...
-
-    @property
-    def loss(self) -> str: ...
-
-    @property
-    def end(self) -> EpisodeEnd | None: ...
-
-    def call(self, name: str, arguments: str | Mapping[str, object]) -> str: ...
-
-    def close(self) -> None: ...
-
-
-class Environment:
-    """Where one episode after another takes place; subclasses have the tools as methods, for TRL to describe them.
-
-    Args:
-        begin: Begins an episode on the problem with a `task_id`.
-
-    Attributes:
-        toolbox: The tools of the episode at hand; there are none before the first one.
-    """
-
-    toolbox: EpisodeTools
-
-    def __init__(self, begin: Callable[[str], EpisodeTools]) -> None:
-        self._begin = begin
-        self._is_new = True
-
-    @property
-    def submission(self) -> str:
-        """The code that is to be judged; empty if none was submitted."""
-        return getattr(self.toolbox, "solution", None) or ""
-
-    @property
-    def loss(self) -> str:
-        """Why the episode was lost; empty if it was not."""
-        return self.toolbox.loss
-
-    def reset(self, **row: Any) -> None:
-        """Begins another episode, on the problem `task_id` of a row of the dataset."""
-        if not self._is_new:
-            self.toolbox.close()
-        self._is_new = False
-        self.toolbox = self._begin(str(row.get("task_id", "")))
 
 
 def environment_factory(
     sandbox: Callable[[str], EpisodeSandbox], tool_set: ToolSet, max_calls: int
 ) -> Callable[[], Environment]:
     """What makes the environments of episodes; `sandbox` makes one for an episode on the problem with a `task_id`."""
-    return lambda: _environment(TOOLS[tool_set])(lambda task_id: Toolbox(sandbox(task_id), tool_set, max_calls))
+    return lambda: with_tools(Environment, TOOLS[tool_set])(
+        lambda task_id: Toolbox(sandbox(task_id), tool_set, max_calls)
+    )
 
 
 class TaskEpisodes:
@@ -109,7 +50,7 @@ class TaskEpisodes:
         self._unfinished: set[DrivenEpisode] = set()
 
     def make_environment(self) -> Environment:
-        return _environment(TASK_TOOLS)(self._begin)
+        return with_tools(Environment, TASK_TOOLS)(self._begin)
 
     def _begin(self, task_id: str) -> DrivenEpisode:
         problem, number = self._problems[task_id], self._number
@@ -126,34 +67,6 @@ class TaskEpisodes:
         for episode in tuple(self._unfinished):
             episode.give_up("the training has ended")
         self._place.cancel()
-
-
-def _environment(tools: Mapping[str, type[Call]]) -> type[Environment]:
-    return type("Environment", (Environment,), {name: _method(name, tool) for name, tool in tools.items()})
-
-
-def _method(name: str, tool: type[Call]) -> Callable[..., str]:
-    # A tool as TRL and transformers want it: described by its signature and its docstring.
-    def method(self: Environment, /, **arguments: Any) -> str:
-        return _answer(self.toolbox, name, arguments)
-
-    fields = tool.model_fields
-    parameters = [
-        inspect.Parameter(
-            field,
-            inspect.Parameter.KEYWORD_ONLY,
-            annotation=info.annotation,
-            default=inspect.Parameter.empty if info.is_required() else info.get_default(call_default_factory=True),
-        )
-        for field, info in fields.items()
-    ]
-    told = "\n".join(f"    {field}: {info.description}" for field, info in fields.items())
-    described: Any = method
-    described.__name__ = described.__qualname__ = name
-    described.__doc__ = f"{inspect.getdoc(tool)}\n\nArgs:\n{told}"
-    described.__annotations__ = {field: info.annotation for field, info in fields.items()}
-    described.__signature__ = inspect.Signature([_SELF, *parameters])
-    return method
 
 
 def episode_trainer(trainer: Any) -> Any:
@@ -182,11 +95,7 @@ class _EveryTool(dict[str, Callable[..., str]]):
         return True
 
     def __missing__(self, name: str) -> Callable[..., str]:
-        return lambda **arguments: _answer(self._toolbox, name, arguments)
-
-
-def _answer(toolbox: EpisodeTools, name: str, arguments: dict[str, Any]) -> str:
-    return toolbox.call(name, arguments.get(_AS_WRITTEN, arguments))
+        return lambda **arguments: answer(self._toolbox, name, arguments)
 
 
 def _with_objects(message: Any) -> Any:
@@ -195,7 +104,7 @@ def _with_objects(message: Any) -> Any:
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict) and not isinstance(arguments := function.get("arguments"), Mapping | None):
-            function["arguments"] = {_AS_WRITTEN: _written(arguments)}
+            function["arguments"] = {AS_WRITTEN: _written(arguments)}
     return message
 
 
@@ -241,6 +150,6 @@ def _call(call: Any) -> ToolCallRow:
     arguments = function.get("arguments", "")
     return ToolCallRow(
         name=str(function.get("name") or ""),
-        arguments=_written(arguments.get(_AS_WRITTEN, arguments) if isinstance(arguments, Mapping) else arguments),
+        arguments=_written(arguments.get(AS_WRITTEN, arguments) if isinstance(arguments, Mapping) else arguments),
         id=str(call.get("id") or ""),
     )

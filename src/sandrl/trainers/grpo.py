@@ -23,6 +23,7 @@ from sandrl.problems.mixture import sources_of
 from sandrl.problems.prompting import Prompting
 from sandrl.rewards import ScoreOptions, VerdictCache
 from sandrl.rewards.function import FunctionOptions, step_opinions
+from sandrl.rollouts.environments import Environment
 from sandrl.rollouts.sandbox import EpisodeSandbox, JobSandboxes
 from sandrl.rollouts.shared_job import SharedJob
 from sandrl.runs import EvaluationRow
@@ -36,7 +37,7 @@ from sandrl.tiny import tiny_policy
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.batches import Division
 from sandrl.trainers.checkpoints import Checkpoint, checkpoint_directory, last_checkpoint
-from sandrl.trainers.episodes import Environment, TaskEpisodes, environment_factory
+from sandrl.trainers.episodes import TaskEpisodes, environment_factory
 from sandrl.trainers.evaluation import Evaluator
 from sandrl.trainers.interrupts import TrainingInterrupt
 from sandrl.trainers.plan import Context, GrpoRequest

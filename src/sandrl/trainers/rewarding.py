@@ -26,6 +26,7 @@ from sandrl.rewards import RewardFunction, VerdictCache
 from sandrl.rewards.early import EarlyBatch
 from sandrl.rewards.function import FunctionOptions
 from sandrl.rollouts.driven import DrivenEpisode
+from sandrl.rollouts.environments import Environment
 from sandrl.rollouts.toolbox import EpisodeEnd
 from sandrl.runs.session import RunSession
 from sandrl.runs.statistics import training_reward
@@ -35,7 +36,7 @@ from sandrl.scoring.ranking import GroupRanking, episode_text
 from sandrl.scoring.records import Place, opinion_row, trajectory_row
 from sandrl.scoring.summary import ScoreReport, raise_for_rewards
 from sandrl.scoring.trainer_batch import Text
-from sandrl.trainers.episodes import Environment, episode_end, message_rows
+from sandrl.trainers.episodes import episode_end, message_rows
 from sandrl.trainers.plan import Context
 
 EVALUATION_COLUMN = "is_evaluation"

@@ -18,9 +18,10 @@ from sandrl.models.generation import chosen_settings, keep_neutral
 from sandrl.models.places import ModelPlace
 from sandrl.problems import Problem
 from sandrl.problems.schedule import Schedule
+from sandrl.rollouts.environments import Environment
 from sandrl.sandboxes import Level
 from sandrl.trainers.checkpoints import load_part
-from sandrl.trainers.episodes import Environment, episode_trainer
+from sandrl.trainers.episodes import episode_trainer
 from sandrl.trainers.evaluation import Evaluator, evaluation_datasets
 from sandrl.trainers.overlap import early_trainer, late_trainer
 from sandrl.trainers.plan import Context
