@@ -35,6 +35,8 @@ class RuntimeKind(StrEnum):
     REMOTE = "remote"
     DAEMONLESS = "daemonless"
     RAY = "ray"
+    DOCKER = "docker"
+    PODMAN = "podman"
 
 
 class NetworkMode(StrEnum):
@@ -121,6 +123,8 @@ class Settings:
         images_size: How large the store of images may grow, as a size; it may grow without a limit unless set.
         sandbox_storage: How much a sandbox from an image may write to disk, as a size; it writes to memory unless set.
         ray_address: Where the Ray cluster is, as Ray takes it.
+        docker_host: Where Docker's daemon is, if not at one of its usual sockets; so `container_host` for Podman.
+        oci_runtime: The OCI runtime of containers, such as `runsc`; the engine's own choice unless set.
         registry_mirrors: `HOST=ADDRESS` each: servers that are asked for images before the registry HOST.
         insecure_registries: `HOST[:PORT]` each: registries that may be asked over plain HTTP.
         rank: Which process of a distributed job this is, from 0, as its launcher says.
@@ -153,6 +157,9 @@ class Settings:
     images_size: str | None = None
     sandbox_storage: str | None = None
     ray_address: str | None = None
+    docker_host: str | None = None
+    container_host: str | None = None
+    oci_runtime: str | None = None
     registry_mirrors: tuple[str, ...] = ()
     insecure_registries: tuple[str, ...] = ()
     rank: int = 0
@@ -192,6 +199,9 @@ class Settings:
             images_size=values.get("SANDRL_IMAGES_SIZE"),
             sandbox_storage=values.get("SANDRL_SANDBOX_STORAGE"),
             ray_address=values.get("RAY_ADDRESS"),
+            docker_host=values.get("DOCKER_HOST"),
+            container_host=values.get("CONTAINER_HOST"),
+            oci_runtime=values.get("SANDRL_OCI_RUNTIME"),
             registry_mirrors=_items(values, "SANDRL_REGISTRY_MIRRORS"),
             insecure_registries=_items(values, "SANDRL_INSECURE_REGISTRIES"),
             rank=_number(values, "RANK", 0),
@@ -212,6 +222,14 @@ class Settings:
         if self.wandb_api_key and self.wandb_entity:
             return "WANDB_API_KEY with WANDB_ENTITY_NAME"
         return None
+
+    def container_engines(self, kind: RuntimeKind) -> tuple[str, ...]:
+        """Where Docker or Podman may be: at the address that is set, else at the user's own socket or the machine's."""
+        own = f"unix:///run/user/{os.getuid()}"
+        if kind is RuntimeKind.DOCKER:
+            return (self.docker_host,) if self.docker_host else (f"{own}/docker.sock", "unix:///var/run/docker.sock")
+        usual = (f"{own}/podman/podman.sock", "unix:///run/podman/podman.sock")
+        return (self.container_host,) if self.container_host else usual
 
     def choose_runtime(self, requested: str = RuntimeKind.AUTO) -> RuntimeChoice:
         """Decides what runs sandboxes: the name of a runtime, or `ray:ADDRESS`.

@@ -3,6 +3,7 @@
 A provider takes part because its name is a `RuntimeKind`. The remote one does if a key for it is given to the tests,
 which otherwise know no credentials: `SANDRL_TEST_CWSANDBOX_API_KEY`, and `SANDRL_TEST_CWSANDBOX_BASE_URL` if it is not
 at the usual address. That of Ray clusters does if `SANDRL_TEST_RAY_ADDRESS` names one that this machine belongs to.
+Those of containers do if their engine runs and has the image `python:3.11`, or can pull it.
 `pytest tests/conformance -k daemonless` runs the tests of one.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sandrl.runtime import daemon
-from sandrl.sandboxes import Connection, connect
+from sandrl.sandboxes import Connection, connect, find_connection
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.providers.protocol import Client, Result, Sandbox
 from sandrl.settings import RuntimeKind, Settings
@@ -42,6 +43,10 @@ def kind(request: pytest.FixtureRequest, settings: Settings) -> RuntimeKind:
         pytest.skip(f"no {_PREFIX}CWSANDBOX_API_KEY is set")
     if kind is RuntimeKind.RAY and settings.ray_address is None:
         pytest.skip(f"no {_PREFIX}RAY_ADDRESS is set")
+    if kind in (RuntimeKind.DOCKER, RuntimeKind.PODMAN):
+        pytest.importorskip("docker", reason="the extra `docker` is not installed")
+        if find_connection(settings, runtime=kind) is None:
+            pytest.skip(f"{kind} is not running; {_PREFIX}DOCKER_HOST or {_PREFIX}CONTAINER_HOST name a socket")
     return kind
 
 

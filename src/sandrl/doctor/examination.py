@@ -17,7 +17,7 @@ from sandrl.doctor.model import model_checks
 from sandrl.doctor.nodes import cluster_checks, unasked_cluster_check
 from sandrl.doctor.packages import extra_checks, version_checks, vouched_packages
 from sandrl.doctor.report import Check, Finding, Report, State
-from sandrl.doctor.services import credential_checks, hub_check, remote_check, tinker_check, wandb_check
+from sandrl.doctor.services import credential_checks, engine_check, hub_check, remote_check, tinker_check, wandb_check
 from sandrl.errors import AuthenticationError, RuntimeUnavailableError
 from sandrl.judge.program import begin_worker, command_line, refusal_of_worker
 from sandrl.runtime import libraries
@@ -67,6 +67,8 @@ def examine(
         Need.PORT: [port],
         Need.SERVICE: [remote],
         Need.CLUSTER: [cluster],
+        Need.DOCKER: [engine_check(settings, RuntimeKind.DOCKER)],
+        Need.PODMAN: [engine_check(settings, RuntimeKind.PODMAN)],
     }
     needed: dict[RuntimeKind, list[Check]] = {
         each: needed_checks(each, found) for each in RuntimeKind if each is not RuntimeKind.AUTO

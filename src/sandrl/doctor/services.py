@@ -16,6 +16,7 @@ from sandrl.doctor.report import Check, State
 from sandrl.errors import SandrlError
 from sandrl.installation import again_command, install_command, installed_version
 from sandrl.problems.hub import PROBE_SECONDS, hub_answers
+from sandrl.sandboxes.providers import find_provider
 from sandrl.settings import RuntimeKind, Settings
 
 _TIMEOUT_SECONDS = 6.0
@@ -50,6 +51,19 @@ def remote_check(settings: Settings, *, online: bool) -> Check:
         # Error texts come from elsewhere: whatever they quote, it is not a key.
         message = message.replace(secret, "…")
     return Check("sandbox service", State.FAILED, message, failure.hint or _NETWORK_HINT)
+
+
+def engine_check(settings: Settings, kind: RuntimeKind) -> Check:
+    """Whether an engine of containers is at its address; it is not asked."""
+    if installed_version("docker") is None:
+        return Check(kind, State.ABSENT, "the package 'docker' is not installed", install_command("docker"))
+    provider = find_provider(kind)
+    try:
+        if provider.find(settings, reason="examined") is None:
+            return Check(kind, State.ABSENT, provider.absence(settings))
+    except SandrlError as error:
+        return Check(kind, State.ABSENT, error.message, error.hint)
+    return Check(kind, State.OK, "its socket is there; not tested")
 
 
 def hub_check(environment: Mapping[str, str], *, online: bool) -> Check:

@@ -435,6 +435,10 @@ class Need(StrEnum):
     """The sandbox service."""
     CLUSTER = "cluster"
     """Nodes of a cluster that can score, each with what its local runtime needs."""
+    DOCKER = "docker"
+    """A Docker daemon on this machine, and the extra `docker`."""
+    PODMAN = "podman"
+    """The API of Podman on this machine, and the extra `docker`."""
 
 
 class Provider(Protocol):
