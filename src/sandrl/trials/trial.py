@@ -27,13 +27,14 @@ from sandrl.problems.tasks.log_parsers import check_parser
 from sandrl.problems.tasks.task import (
     Environment,
     Phase,
+    Reach,
     Task,
     TaskStep,
     VerifierMode,
 )
 from sandrl.problems.tasks.templates import resolved
 from sandrl.runs import VERIFIER_TAG
-from sandrl.sandboxes import OTHER_HOSTS, Network, Shape, State, delay_seconds, network_of
+from sandrl.sandboxes import OTHER_HOSTS, Shape, State, delay_seconds, network_of
 from sandrl.trials.aggregation import StepEnd, verdict_of
 from sandrl.trials.artifacts import WORKING_DIRECTORY, collected, files_of
 from sandrl.trials.entries import Entry
@@ -219,27 +220,29 @@ def run_trial(task: Task, agent: Agent, site: Site, options: TrialOptions | None
 def shape_of(
     environment: Environment,
     *,
-    network: Network | None,
+    reach: Reach | None,
     lifetime_seconds: float,
+    private_hosts: Sequence[str] = (),
     image: str = "",
     passed_variables: Mapping[str, str] | None = None,
 ) -> Shape:
     """What the machine of a task is.
 
     Args:
-        network: What its programs may reach.
+        reach: What its programs may reach; None for what those of the job's usual sandboxes may.
+        private_hosts: Of this machine and its networks, which they may reach as well.
         image: As the connection of a job names it.
         passed_variables: Those of this machine that templates may name.
 
     Raises:
-        InputError: If a template names a variable that is not permitted, or not set.
+        InputError: If a template names a variable that is not permitted, or not set, or a host is none.
     """
     return Shape(
         image=image,
         memory_bytes=environment.memory_bytes or MEMORY_BYTES,
         processors=environment.processors or 1.0,
         storage_bytes=environment.storage_bytes or STORAGE_BYTES,
-        network=network,
+        network=None if reach is None else network_of(reach.mode, reach.allowed_hosts, private_hosts),
         variables=tuple(resolved(environment.variables, passed_variables or {}).items()),
         directory=environment.directory,
         gpus=environment.gpus,
@@ -661,11 +664,11 @@ class _Trial:
             machine.close()
 
     def _shape(self, environment: Environment, phase: Phase) -> Shape:
-        reach, private = phase.network or environment.network, self._options.private_hosts
         return shape_of(
             environment,
             image=self._site.find_image(environment.image),
-            network=network_of(reach.mode, reach.allowed_hosts, private) if self._options.has_own_network else None,
+            reach=(phase.network or environment.network) if self._options.has_own_network else None,
+            private_hosts=self._options.private_hosts,
             passed_variables=self._options.passed_variables,
             lifetime_seconds=self._task.longest_seconds + LIFETIME_MARGIN_SECONDS,
         )

@@ -194,8 +194,7 @@ async def task_sandbox(env_dir: Path, timeout: int) -> SandrlSandbox:
         if len(task.steps) > 1:
             raise SandboxError(f"{env_dir.parent}: the recipe of tinker-cookbook has no tasks with several steps")
         environment, reach = task.environment, task.steps[0].agent.network or task.environment.network
-        network = network_of(reach.mode, reach.allowed_hosts)
-        shape = shape_of(environment, network=network, lifetime_seconds=float(timeout))
+        shape = shape_of(environment, reach=reach, lifetime_seconds=float(timeout))
         machine = await AsyncMachine.start(environment.image, shape, tags=("tinker",))
         try:
             await machine.make_ready(task)
