@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sandrl.runtime.limits import OTHER_HOSTS
-from sandrl.runtime.network import Network
 from sandrl.sandboxes.commands import CellCommand, Command, CommandOutcome, WorkerProgram
 from sandrl.sandboxes.connection import connect, find_connection
 from sandrl.sandboxes.downloads import downloads
@@ -32,7 +31,6 @@ __all__ = [
     "Launch",
     "Level",
     "Liveness",
-    "Network",
     "Owner",
     "Sandbox",
     "SandboxRequest",
