@@ -446,6 +446,9 @@ class ContainerProgram:
             self._outputs[number].write(block)
         except BrokenPipeError as error:
             self._refusal = error
+            # An engine that cannot pass on output does not notice the end of its program.
+            with suppress(OSError):
+                self._stream.result().shutdown(socket.SHUT_RDWR)
             self._kill()
             raise ConnectionAbortedError from error
 
