@@ -367,6 +367,7 @@ class ContainerProgram:
         self._stream: Future[socket.socket] = Future()
         self._is_cancelled = threading.Event()
         self._is_late = False
+        self._name = ""
         self._refusal: BrokenPipeError | None = None
         self._code: Future[int | None] = Future()
 
@@ -391,7 +392,7 @@ class ContainerProgram:
             raise NotRunningError(sandbox.info.id)
         sandbox.create()
         try:
-            name = sandbox.execute(
+            name = self._name = sandbox.execute(
                 self._argv,
                 variables={_TOKEN: self._token},
                 has_input=self._has_input,
@@ -427,7 +428,7 @@ class ContainerProgram:
             return None
         if self._is_cancelled.is_set():
             raise InfrastructureError("the program was cancelled")
-        return self._exit_code(name)
+        return self._exit_code()
 
     def _pump(self, stream: socket.socket) -> None:
         if self._size is not None:
@@ -445,27 +446,33 @@ class ContainerProgram:
             self._outputs[number].write(block)
         except BrokenPipeError as error:
             self._refusal = error
+            # An engine that cannot pass on output does not notice the end of its program.
+            with suppress(OSError):
+                self._stream.result().shutdown(socket.SHUT_RDWR)
             self._kill()
             raise ConnectionAbortedError from error
 
-    def _exit_code(self, name: str) -> int:
-        ends_at = time.monotonic() + _EXIT_SECONDS
-        code = None
-        while code is None and time.monotonic() < ends_at:
-            try:
-                with self._sandbox.engine.calling("read an exit code"):
-                    state = self._sandbox.engine.api.exec_inspect(name)
-            except SandrlError as error:
-                raise self._loss(error) from error
-            if not state["Running"]:
-                code = state["ExitCode"]
-            else:
-                time.sleep(0.02)
+    def _exit_code(self) -> int:
+        try:
+            code = self._await_exit()
+        except SandrlError as error:
+            raise self._loss(error) from error
         if code is None or code == _KILLED:
             self._check_alive()
         if code is None:
             raise InfrastructureError("the container engine does not report how the program ended")
-        return int(code)
+        return code
+
+    def _await_exit(self) -> int | None:
+        # None if it still runs after a while.
+        ends_at = time.monotonic() + _EXIT_SECONDS
+        while time.monotonic() < ends_at:
+            with self._sandbox.engine.calling("read an exit code"):
+                state = self._sandbox.engine.api.exec_inspect(self._name)
+            if not state["Running"]:
+                return int(state["ExitCode"] or 0)
+            time.sleep(0.02)
+        return None
 
     def _check_alive(self) -> None:
         # Whoever kills a container kills its programs, too: only one that runs can start another.
@@ -519,6 +526,7 @@ class ContainerProgram:
             return
         try:
             is_killed = self._sandbox.exit_code_of(("/bin/sh", "-c", _KILL, "sandrl", self._token)) == 0
+            is_killed = is_killed and self._await_exit() is not None
         except SandrlError:
             is_killed = False
         if not is_killed:
