@@ -117,7 +117,7 @@ for directory in $PATH; do
 done
 all=$safe${safe:+${others:+:}}$others
 PATH=$safe
-[ "$safe" ] && command -v mkdir >/dev/null 2>&1 || PATH=${all:-$paths}
+[ "$safe" ] && command -v mkdir >/dev/null 2>&1 || PATH=${all:-$sandrl_paths}
 unset IFS
 IFS= read -r mark
 id -u; part
@@ -146,7 +146,7 @@ TERMINAL = r"""umask 077; d=$(mktemp -d /tmp/.terminal-XXXXXX) && cat >"$d/words
 SHELL = r"""stty -echo 2>/dev/null
 its=$(cat "$0/words"); rm -f "$0/words"; eval "$its" || exit
 printf '%s %d\n' "$mark" $$
-unset mark its n paths ENV
+unset mark its sandrl_line sandrl_paths ENV
 exec "$@" """
 """Becomes the shell of a terminal, after it has written `mark` and its process id."""
 
@@ -184,13 +184,13 @@ WROTE_TOO_MUCH = 141
 
 def program(text: str, path: str = "") -> str:
     """A program of the machine's own, by the PATH of the machine's own; without one, the system's directories first."""
-    searched = quoted(path) if path else f"{SYSTEM}:$paths"
-    return f"n='\n'\npaths=$PATH; PATH={searched}; export PATH\n{text}"
+    searched = quoted(path) if path else f"{SYSTEM}:$sandrl_paths"
+    return f"sandrl_line='\n'\nsandrl_paths=$PATH; PATH={searched}; export PATH\n{text}"
 
 
 def quoted(text: str) -> str:
-    """A word of a shell in one line, where `n` is a newline."""
-    return "'" + text.replace("'", "'\\''").replace("\n", "'\"$n\"'") + "'"
+    """A word of a shell in one line, where `sandrl_line` is a newline."""
+    return "'" + text.replace("'", "'\\''").replace("\n", "'\"$sandrl_line\"'") + "'"
 
 
 def assigned(**values: object) -> str:
@@ -207,7 +207,7 @@ def words(arguments: Iterable[str]) -> str:
 
 def command(argv: Iterable[str], variables: Mapping[str, str], directory: str | None, *, is_own: bool = False) -> str:
     """Words that change to a directory, set variables, PATH too unless it is the machine's, and set the arguments."""
-    path = "" if is_own else "PATH=$paths; "
+    path = "" if is_own else "PATH=$sandrl_paths; "
     change = f"cd -- {quoted(directory)} || exit 126; " if directory else ""
     return path + change + exported(variables) + words(argv)
 

@@ -40,10 +40,22 @@ def fails(work: Callable[[], object], kind: type[BaseException], text: str | Non
 def test_a_command_has_its_streams_its_variables_and_its_exit_code(sandbox: Any) -> None:
     result = sandbox.commands.run('echo "$NAME $MORE"; pwd; echo no >&2', envs={"MORE": "y z"}, cwd="/tmp")
     assert (result.stdout, result.stderr, result.exit_code) == ("x y z\n/tmp\n", "no\n", 0)
+    own = sandbox.commands.run('echo "$n$its$paths"\necho "$v"', envs={"n": "1", "its": "2", "paths": "3", "v": "a\nb"})
+    assert own.stdout == "123\na\nb\n"
     error = fails(lambda: sandbox.commands.run("echo out; exit 3"), e2b.CommandExitException)
     assert (error.exit_code, error.stdout) == (3, "out\n")
     fails(lambda: sandbox.commands.run("true", cwd="/nowhere"), e2b.InvalidArgumentException, "'/nowhere'")
     fails(lambda: sandbox.commands.run("true", user="nobody-here"), e2b.AuthenticationException, "nobody-here")
+
+
+def test_a_damaged_request_leaves_nothing_and_does_not_stop_others(where: dict[str, str], sandbox: Any) -> None:
+    headers = {"X-API-KEY": TOKEN}
+    body = '{"templateID": "base", "metadata": {"a": "\\ud800"}}'
+    refused = httpx.post(f"{where['api_url']}/sandboxes", content=body, headers=headers)
+    assert (refused.status_code, "metadata" in refused.text) == (400, True)
+    assert [each["sandboxID"] for each in httpx.get(f"{where['api_url']}/v2/sandboxes", headers=headers).json()] == [
+        sandbox.sandbox_id
+    ]
 
 
 def test_output_comes_while_the_command_runs(sandbox: Any) -> None:
@@ -93,7 +105,11 @@ def test_a_command_is_killed_at_its_time_limit(sandbox: Any) -> None:
 def test_a_terminal_has_its_size_and_can_be_resized(sandbox: Any) -> None:
     said = bytearray()
     handle = sandbox.pty.create(size=e2b.PtySize(rows=30, cols=100), timeout=60)
-    sandbox.pty.send_stdin(handle.pid, b"stty size\n")
+    sandbox.pty.send_stdin(handle.pid, b"stty size; touch /tmp/told\n")
+    until = time.monotonic() + 30
+    while not sandbox.files.exists("/tmp/told"):
+        assert time.monotonic() < until
+        time.sleep(0.1)
     sandbox.pty.resize(handle.pid, e2b.PtySize(rows=31, cols=101))
     sandbox.pty.send_stdin(handle.pid, b"stty size; exit\n")
     handle.wait(on_pty=said.extend)
@@ -190,7 +206,9 @@ def test_the_template_is_an_image_with_its_users(where: dict[str, str]) -> None:
     fails(lambda: sandbox.files.read("/root/secret", user="app"), e2b.SandboxException)
     assert sandbox.commands.run("id -un; echo $HOME", user="app").stdout.split()[0] == "app"
     sandbox.kill()
-    fails(lambda: e2b.Sandbox.create("localhost:1/no/such:image", **where), e2b.SandboxException, "not made")
+    fails(lambda: e2b.Sandbox.create("no image", **where), e2b.SandboxException, "400.*not made")
+    unreachable = "localhost:1/no/such:image"
+    fails(lambda: e2b.Sandbox.create(unreachable, **where), e2b.ServiceBusyException, "not made")
 
 
 def test_many_at_once_are_apart(where: dict[str, str]) -> None:

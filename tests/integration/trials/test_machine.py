@@ -46,10 +46,11 @@ def test_its_start_is_measured_once(machine: Machine, monkeypatch: pytest.Monkey
 
 def test_variables_have_any_value_and_no_place_in_arguments(machine: Machine) -> None:
     value = 'it\'s "$x" `y`\n\\ two  lines\n'
+    variables = {"n": "1\n2", "its": "3", "paths": "4", "V": value}
     outcome = machine.run(
-        'printf %s "$V"; cat /proc/[0-9]*/cmdline >/tmp/seen', timeout_seconds=10, variables={"V": value}
+        'printf %s "$n$its$paths$V"\ncat /proc/[0-9]*/cmdline >/tmp/seen', timeout_seconds=10, variables=variables
     )
-    assert outcome.stdout.decode() == value
+    assert outcome.stdout.decode() == f"1\n234{value}"
     assert b"two  lines" not in (machine.read("/tmp/seen", 1 << 20) or b"")
 
 

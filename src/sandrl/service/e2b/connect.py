@@ -6,6 +6,7 @@ https://connectrpc.com/docs/protocol
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import zlib
 from collections.abc import AsyncIterator, Mapping
@@ -135,9 +136,11 @@ def unpacked(content: bytes, encoding: str | None, most_bytes: int) -> bytes:
     if encoding != "gzip":
         raise RpcError("unimplemented", f"the encoding {str(encoding)[:40]!r} is not supported; use gzip or identity")
     try:
-        found = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(content, most_bytes + 1)
+        # Several members follow one another, and the last must be whole.
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+            found = packed.read(most_bytes + 1)
     except (zlib.error, gzip.BadGzipFile, EOFError) as error:
-        raise RpcError("invalid_argument", "the body is not gzip") from error
+        raise RpcError("invalid_argument", "the body is not gzip, or its end is missing") from error
     if len(found) > most_bytes:
         raise RpcError("resource_exhausted", f"the body is larger than {most_bytes} bytes")
     return found

@@ -93,7 +93,7 @@ class Files:
         if path.startswith("/"):
             return posixpath.normpath(path)
         is_of_home = path == "~" or path.startswith("~/")
-        home = self._sandbox.becoming(self._user)[1].get("HOME", "") if is_of_home and self._user else ""
+        home = (await self._sandbox.becoming(self._user))[1].get("HOME", "") if is_of_home and self._user else ""
         result = await self._sandbox.run('cd -- "${1:-$HOME}" && pwd' if is_of_home else "pwd", home, user=self._user)
         start = result.stdout.decode("utf-8", "surrogateescape").removesuffix("\n") or "/"
         return posixpath.normpath(posixpath.join(start, path[2:] if is_of_home else path))

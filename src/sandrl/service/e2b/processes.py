@@ -13,20 +13,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sandrl.deadlines import in_background
-from sandrl.errors import InfrastructureError, ServiceError
+from sandrl.errors import SandrlError
 from sandrl.sandboxes.providers.protocol import AttachedProgram, Output
 from sandrl.service.e2b.connect import RpcError
 from sandrl.service.e2b.sandboxes import LONGEST_SECONDS, E2BSandbox, words
 from sandrl.service.state import Outbox
 from sandrl.trials.place import RuntimeLost
 
-_PROCESS = r"""IFS= read -r its && eval "$its" || exit 126
+_PROCESS = r"""IFS= read -r sandrl_words && eval "$sandrl_words" || exit 126
 printf '%d\n' $$
-unset its n paths
+unset sandrl_words sandrl_line sandrl_paths
 exec "$@" """
-_TERMINAL = r"""stty -echo 2>/dev/null; printf '\001'; IFS= read -r its && eval "$its" || exit 126
+_TERMINAL = r"""stty -echo 2>/dev/null; printf '\001'; IFS= read -r sandrl_words && eval "$sandrl_words" || exit 126
 printf '%d\n' $$
-unset its n paths; stty echo 2>/dev/null
+unset sandrl_words sandrl_line sandrl_paths; stty echo 2>/dev/null
 exec "$@" """
 _SIGNAL = r'kill "-$1" "-$2" 2>/dev/null || kill "-$1" "$2"'
 _SIZE = r'stty rows "$2" cols "$3" <"/proc/$1/fd/0"'
@@ -65,6 +65,7 @@ class Process:
         self._outbox = Outbox(self._tell)
         self._head = bytearray()
         self._left = MOST_BYTES
+        self._is_silent = asyncio.Event()
         self._has_pid: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._program: AttachedProgram | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -79,7 +80,7 @@ class Process:
         """
         self._sandbox.check()
         machine = self._sandbox.machine
-        becoming, own = self._sandbox.becoming(user)
+        becoming, own = await self._sandbox.becoming(user)
         line = words(argv, {**own, **self._sandbox.variables, **variables}, directory)
         if b"\0" in line:
             raise RpcError("invalid_argument", "a word of the command has a NUL byte")
@@ -104,13 +105,16 @@ class Process:
                 program.write(line)
             return program
 
-        self._line = line
         try:
             self._program = await asyncio.wrap_future(in_background(begin))
             async with asyncio.timeout(_START_SECONDS):
+                if self.is_terminal:
+                    # Before it has switched its echo off, it would show the words.
+                    await self._is_silent.wait()
+                    self.write(line)
                 self.pid = await self._has_pid
-        except (InfrastructureError, RuntimeLost, ServiceError) as error:
-            raise RpcError("unavailable", f"the connection to sandbox {self._sandbox.id} was lost: {error}") from error
+        except (SandrlError, RuntimeLost) as error:
+            raise self._sandbox.lost(error) from error
         except TimeoutError as error:
             raise RpcError("internal", "the process did not start") from error
         if self.end is None:
@@ -130,7 +134,7 @@ class Process:
             code = program.finish()
         except BrokenPipeError:
             self._outbox.put(("lost", ("resource_exhausted", f"the process was killed: {_TOO_MUCH}")))
-        except (InfrastructureError, ServiceError) as error:
+        except (SandrlError, RuntimeLost) as error:
             self._outbox.put(("lost", ("unavailable", f"sandbox {self._sandbox.id} was lost: {error}")))
         else:
             self._outbox.put(("end", code))
@@ -157,7 +161,7 @@ class Process:
         self._head += block
         if self.is_terminal and b"\001" in self._head:
             del self._head[: self._head.index(b"\001") + 1]
-            self.write(self._line)
+            self._is_silent.set()
         found = _LONGEST_NUMBER.match(bytes(self._head).decode("latin-1"))
         if found is None:
             return b""
@@ -171,6 +175,7 @@ class Process:
         if self._timer is not None:
             self._timer.cancel()
         self._sandbox.processes.pop(self.pid, None)
+        self._is_silent.set()
         if not self._has_pid.done():
             # Its first words have failed: the directory is not there, or a program of the image.
             self._has_pid.set_result(0)

@@ -19,7 +19,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from sandrl.deadlines import in_background
-from sandrl.errors import InfrastructureError, NoUserError, SandrlError
+from sandrl.errors import InfrastructureError, NoUserError, SandrlError, UsageError
 from sandrl.runtime.network import Network
 from sandrl.sandboxes import Command, Shape, Withdrawn
 from sandrl.sandboxes.providers.protocol import Result
@@ -106,16 +106,23 @@ class E2BSandbox:
         if self.is_over:
             raise RpcError("unavailable", f"{GONE}: {self.id!r}")
 
-    def becoming(self, user: str | None) -> tuple[list[str], dict[str, str]]:
-        """As `Machine.becoming`.
+    async def becoming(self, user: str | None) -> tuple[list[str], dict[str, str]]:
+        """As `Machine.becoming`, which may ask the sandbox.
 
         Raises:
-            RpcError: If it has no such user.
+            RpcError: If it has no such user, or has ended.
         """
         try:
-            return self.machine.becoming(ROOT if user == "root" else user)
+            return await asyncio.wrap_future(
+                in_background(lambda: self.machine.becoming(ROOT if user == "root" else user))
+            )
         except NoUserError as error:
             raise RpcError("unauthenticated", f"invalid username: {error.message}") from error
+        except (SandrlError, RuntimeLost) as error:
+            raise self.lost(error) from error
+
+    def lost(self, error: Exception) -> RpcError:
+        return RpcError("unavailable", f"the connection to sandbox {self.id} was lost: {error}")
 
     async def run(
         self,
@@ -132,7 +139,7 @@ class E2BSandbox:
             RpcError: If the sandbox has ended, or there is no such user.
         """
         self.check()
-        becoming = [] if is_own else self.becoming(user)[0]
+        becoming = [] if is_own else (await self.becoming(user))[0]
         command = Command(
             (*becoming, *self.machine.program(program, "sh", *arguments)),
             stdin,
@@ -141,8 +148,8 @@ class E2BSandbox:
         )
         try:
             return await asyncio.wrap_future(self.machine.sandbox.run(command))
-        except (InfrastructureError, RuntimeLost) as error:
-            raise RpcError("unavailable", f"the connection to sandbox {self.id} was lost: {error}") from error
+        except (SandrlError, RuntimeLost) as error:
+            raise self.lost(error) from error
 
 
 def _written(moment: datetime) -> str:
@@ -188,13 +195,13 @@ class E2BSandboxes:
         return sorted(found, key=lambda each: each.started_at, reverse=True)
 
     async def create(self, body: Mapping[str, Any], key: str) -> E2BSandbox:
-        """Makes a sandbox; requests with the same key get the same one.
+        """Makes a sandbox; requests with the same key get the same one while it is made or runs.
 
         Raises:
             PlainFailure: If it cannot be made.
         """
         known = self._made.get(key) if key else None
-        if known is None:
+        if known is None or (known.done() and (known.exception() or known.result().is_over)):
             known = asyncio.ensure_future(self._create(body))
             if key:
                 while len(self._made) >= _MOST_KEYS:
@@ -251,7 +258,9 @@ class E2BSandboxes:
             except (RuntimeLost, Withdrawn) as error:
                 raise PlainFailure(HTTPStatus.SERVICE_UNAVAILABLE, f"the sandbox was not made: {error}") from error
             except SandrlError as error:
-                status = HTTPStatus.BAD_REQUEST if template != USUAL_TEMPLATE else HTTPStatus.SERVICE_UNAVAILABLE
+                # What is wrong with an image is the cause of the job's error.
+                is_clients = template != USUAL_TEMPLATE and isinstance(error.__cause__ or error, UsageError)
+                status = HTTPStatus.BAD_REQUEST if is_clients else HTTPStatus.SERVICE_UNAVAILABLE
                 raise PlainFailure(status, f"the sandbox was not made: {error.message}", error.hint) from error
 
         return in_background(tried)
@@ -314,7 +323,7 @@ def checked_seconds(value: object) -> int:
 
 def _text(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name) or ""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not _is_text(value):
         raise PlainFailure(HTTPStatus.BAD_REQUEST, f"{name}: must be a text")
     return value
 
@@ -325,7 +334,14 @@ def _texts(body: Mapping[str, Any], name: str) -> dict[str, str]:
         raise PlainFailure(HTTPStatus.BAD_REQUEST, f"{name}: must be texts by name")
     if any(not each or "=" in each or "\0" in each + text for each, text in value.items()):
         raise PlainFailure(HTTPStatus.BAD_REQUEST, f"{name}: a name is empty or has `=`, or a value has a NUL byte")
+    if not all(_is_text(each + text) for each, text in value.items()):
+        raise PlainFailure(HTTPStatus.BAD_REQUEST, f"{name}: has a character that UTF-8 does not have")
     return dict(value)
+
+
+def _is_text(text: str) -> bool:
+    # JSON can write halves of surrogate pairs, which nothing else takes.
+    return not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def words(argv: list[str], variables: Mapping[str, str], directory: str | None) -> bytes:
