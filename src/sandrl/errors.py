@@ -26,6 +26,7 @@ a run records (`sandrl.runs.session`) and to the message and exit code of the co
     │   ├── InfrastructureError        3   sandboxes failed, and the code is not the cause
     │   │   ├── JudgeNotStartedError   3   an image has no python3 that starts
     │   │   ├── NoUserError            3   a sandbox cannot run programs as the user that is asked for
+    │   │   ├── SandboxLostError       3   a machine of another framework was lost with its sandbox
     │   │   ├── NoRoomError            3   the runtime currently has no room for another sandbox
     │   │   └── NodeLostError          3   a node of a cluster no longer answers
     │   ├── EndpointError              3   a model endpoint does not answer
@@ -224,6 +225,10 @@ class InfrastructureError(ServiceError):
 
 class NoUserError(InfrastructureError):
     """A sandbox cannot run programs as the user that is asked for; it is there all the same."""
+
+
+class SandboxLostError(InfrastructureError):
+    """A sandbox, or its runtime, failed or was ended, and no program of it is the cause as far as is known."""
 
 
 class NoRoomError(InfrastructureError):

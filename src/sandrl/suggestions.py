@@ -295,7 +295,7 @@ COMMANDS: Mapping[str, str] = {
 """Other words for commands, as the words of options."""
 
 VALUES: Mapping[str, str] = {
-    "local": "docker podman container bubblewrap bwrap native localhost subprocess process self",
+    "local": "container bubblewrap bwrap native localhost subprocess process self",
     "remote": "cloud cwsandbox coreweave aviato wandb aviato_sandbox e2b modal daytona api",
     "ray": "cluster ray_cluster kubernetes k8s slurm distributed",
     "daemonless": "inline no_daemon embedded",

@@ -12,14 +12,17 @@ from typing import Any
 
 import pytest
 
-from sandrl.errors import InputError
-from sandrl.integrations.trl import environment_factory
-from sandrl.rollouts.calls import tool_schemas
-from sandrl.rollouts.task_tools import TASK_TOOLS
-from tests.support.scripted_episode import Call
-from tests.support.tasks.base import import_task_base
-from tests.support.tasks.shell import INSTRUCTION, write_shell_task
-from tests.trainers.test_episodes import message, trained, transformers, trl
+for each in ("torch", "trl", "datasets", "tokenizers", "transformers"):
+    pytest.importorskip(each, reason=f"not installed: {each} (make test-grpo)")
+
+from sandrl.errors import InputError  # noqa: E402
+from sandrl.integrations.trl import environment_factory  # noqa: E402
+from sandrl.rollouts.calls import tool_schemas  # noqa: E402
+from sandrl.rollouts.task_tools import TASK_TOOLS  # noqa: E402
+from tests.support.scripted_episode import Call  # noqa: E402
+from tests.support.tasks.base import import_task_base  # noqa: E402
+from tests.support.tasks.shell import INSTRUCTION, write_shell_task  # noqa: E402
+from tests.trainers.test_episodes import message, trained, transformers, trl  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

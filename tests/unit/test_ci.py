@@ -23,7 +23,7 @@ def ci(folder: Path, *pythons: str, **outcomes: tuple[str, int]) -> subprocess.C
     (folder / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", folder / ".ci")
     shutil.copy(ROOT / "README.md", folder)
-    rules = "venv venv-grpo venv-unsloth venv-art venv-integrations static docs-exceptions:\n\t@true\n"
+    rules = "venv venv-grpo venv-unsloth venv-art venv-integrations venv-frameworks static docs-exceptions:\n\t@true\n"
     base, code = outcomes.pop("base")
     rules += f"test:\n\t@echo '{base}'; exit {code}\n"
     rules += "".join(
@@ -65,10 +65,10 @@ def test_the_last_line_counts_all_parts_and_the_output_of_each_is_in_one_piece(t
 
 
 def test_the_unit_tests_run_on_every_other_python_that_is_there(tmp_path: Path) -> None:
-    outcomes = {name: passing(1) for name in ("base", "grpo", "unsloth", "art", "integrations")}
+    outcomes = {name: passing(1) for name in ("base", "grpo", "unsloth", "art", "integrations", "frameworks")}
     done = ci(tmp_path, "3.12", "3.13", **outcomes)
-    assert done.stdout.splitlines()[-1] == "60005 passed, 0 failed"
-    assert {"ci: python-3.12", "ci: python-3.13"} <= {*done.stdout.splitlines()}
+    assert done.stdout.splitlines()[-1] == "60006 passed, 0 failed"
+    assert {"ci: python-3.12", "ci: python-3.13", "ci: frameworks"} <= {*done.stdout.splitlines()}
 
 
 @pytest.mark.parametrize("part", ["base", "grpo", "unsloth", "art", "integrations"])

@@ -193,7 +193,7 @@ def test_an_unknown_key_is_answered_with_the_key(tmp_path: Path, key: str, field
 
 
 def test_words_for_runtimes_rewards_and_sets_are_known() -> None:
-    assert "did you mean 'local'?" in runtime_problem("docker")
+    assert "did you mean 'local'?" in runtime_problem("container")
     assert "did you mean 'remote'?" in runtime_problem("cwsandbox")
     assert "did you mean 'local'?" in runtime_problem("lcoal")
     assert (found := meant("accuracy", POLICIES, VALUES)) is not None

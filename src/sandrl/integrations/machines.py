@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from sandrl.deadlines import in_background
-from sandrl.errors import InfrastructureError, NoUserError, SandrlError
+from sandrl.errors import InfrastructureError, NoUserError, SandboxLostError, SandrlError
 from sandrl.integrations.backend import local_backend
 from sandrl.problems.tasks.task import Task
 from sandrl.sandboxes import USUAL, CommandOutcome, SandboxRequest, Shape, Withdrawn
@@ -33,10 +33,6 @@ MOST_BYTES = 1 << 30
 """How much a file or a directory may have that is read."""
 
 _Value = TypeVar("_Value")
-
-
-class SandboxLostError(InfrastructureError):
-    """A sandbox, or its runtime, failed or was ended, and no program of it is the cause as far as is known."""
 
 
 class AsyncMachine:

@@ -18,8 +18,8 @@ from inspect_ai.util import (
 )
 from pydantic import BaseModel, ConfigDict
 
-from sandrl.errors import NoUserError, SandrlError
-from sandrl.integrations.machines import AsyncMachine, SandboxLostError
+from sandrl.errors import NoUserError, SandboxLostError, SandrlError
+from sandrl.integrations.machines import AsyncMachine
 from sandrl.sandboxes import Shape, network_of
 from sandrl.settings import NetworkMode
 
@@ -102,7 +102,7 @@ class SandrlSandboxEnvironment(SandboxEnvironment):  # type: ignore[misc] # the 
                 machine.close()
                 raise
         except SandrlError as error:
-            raise SandboxUnavailableError(f"the sandbox of sandrl was not made: {error}") from error
+            raise SandboxUnavailableError(f"no sandbox was made: {error}") from error
         return {"default": cls(machine, directory or "/")}
 
     @classmethod
@@ -176,7 +176,7 @@ def _wanted(config: BaseModel | str | None) -> SandrlSandbox:
     if config is None or isinstance(config, SandrlSandbox):
         return config or SandrlSandbox()
     if not isinstance(config, str):
-        raise ValueError(f"the configuration of a sandbox of sandrl is a SandrlSandbox, not {type(config).__name__}")
+        raise ValueError(f"the configuration of a sandbox must be a SandrlSandbox, not {type(config).__name__}")
     # inspect_ai finds a file of this name by itself; any other text is an image.
     is_file = posixpath.basename(config) == _DOCKERFILE or Path(config).is_file()
     return SandrlSandbox(image=f"dockerfile:{Path(config).absolute()}" if is_file else config)

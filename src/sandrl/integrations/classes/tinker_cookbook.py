@@ -18,8 +18,8 @@ from tinker_cookbook.rl.rollout_strategy import FailFast, RolloutResult, Rollout
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder
 from tinker_cookbook.sandbox import SandboxResult, SandboxTerminatedError
 
-from sandrl.errors import SandrlError
-from sandrl.integrations.machines import OUTPUT_BYTES, AsyncMachine, SandboxLostError
+from sandrl.errors import SandboxLostError, SandrlError
+from sandrl.integrations.machines import OUTPUT_BYTES, AsyncMachine
 from sandrl.problems.tasks.sources import read_task
 from sandrl.sandboxes import CommandOutcome, Shape, network_of
 from sandrl.settings import NetworkMode
@@ -271,4 +271,4 @@ async def _started(starting: Awaitable[AsyncMachine]) -> AsyncMachine:
     try:
         return await starting
     except (SandrlError, Unprepared) as error:
-        raise SandboxError(f"the sandbox of sandrl was not made: {error}") from error
+        raise SandboxError(f"no sandbox was made: {error}") from error
