@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandrl.runtime.guest import storage
+from sandrl.runtime.host import spaces
 
 
 @pytest.fixture
@@ -69,11 +70,21 @@ def test_a_sandbox_far_beyond_its_limit_is_lost(space: int, tmp_path: Path, monk
     assert (stored.is_exceeded([]), stored.is_lost) == (True, True)
 
 
-def test_a_full_file_system_ends_what_is_beyond_its_limit_alone(
+def test_a_full_file_system_ends_a_sandbox_within_its_limit(
     space: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    modest, greedy = storage.Storage(space, 64 << 20, 0), storage.Storage(space, 1 << 20, 0)
+    stored = storage.Storage(space, 64 << 20, 0)
     (tmp_path / "file").write_bytes(bytes(4 << 20))
+    assert (stored.is_exceeded([]), stored.is_lost) == (False, False)
     monkeypatch.setattr(storage, "LEAST_FREE_BYTES", 1 << 60)
-    assert (modest.is_exceeded([]), modest.is_lost) == (True, False)
-    assert (greedy.is_exceeded([]), greedy.is_lost) == (True, True)
+    assert (stored.is_exceeded([]), stored.is_lost) == (True, True)
+
+
+def test_a_limit_reserves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = spaces.Spaces(tmp_path)
+    assert (tmp_path / made.make(None, 1 << 60)).is_dir()
+    usage = os.statvfs(tmp_path)
+    monkeypatch.setattr(spaces, "LEAST_FREE_BYTES", usage.f_bavail * usage.f_frsize - (64 << 20))
+    assert (tmp_path / made.make(None, 1 << 20)).is_dir()
+    with pytest.raises(spaces.NoSpaceError, match=r"needs 1024 MiB on disk at its start, and .* has \d+ MiB"):
+        made.make(None, 1 << 60)

@@ -46,7 +46,8 @@ class Storage:
         most_inodes: The same for files and directories.
 
     Attributes:
-        is_lost: Whether it held so much at the last look that killing programs is not enough.
+        is_lost: Whether the sandbox is to end: it held so much at the last look that killing programs is not enough,
+            or the file system was full, which no program is to blame for.
     """
 
     def __init__(self, space: int, most_bytes: int, most_inodes: int) -> None:
@@ -74,6 +75,7 @@ class Storage:
         began = time.monotonic()
         shrinks = is_full or self._is_settling or self._free - free >= self._left
         if began < self._measured + self._took * (1.0 if shrinks else _PAUSES_PER_LOOK):
+            self.is_lost = self.is_lost or is_full
             return is_full
         measured = _measure(self.space)
         self._measured, self._free = time.monotonic(), free
@@ -86,9 +88,7 @@ class Storage:
         elif self._is_settling and self._killed.isdisjoint(found):
             self._settle(used_bytes, used_inodes)
         self._left = self._allowed_bytes - used_bytes
-        self.is_lost = used_inodes > self._lost_inodes or used_bytes > (
-            self._most_bytes if is_full else self._lost_bytes
-        )
+        self.is_lost = is_full or used_inodes > self._lost_inodes or used_bytes > self._lost_bytes
         is_beyond = self._left < 0 or used_inodes > self._allowed_inodes
         if is_beyond and not self._is_settling:
             self._killed, self._is_settling = set(found), True

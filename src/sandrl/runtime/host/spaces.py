@@ -18,10 +18,12 @@ from sandrl.runtime.images import locks
 logger = logging.getLogger(__name__)
 
 _LOCK = ".lock"
+# A limit reserves nothing: most tasks name 10 GiB and write a few MiB.
+_LEAST_ROOM_BYTES = 1 << 30
 
 
 class NoSpaceError(Exception):
-    """The file system has less room than a sandbox may write."""
+    """The file system has less room than a sandbox starts with."""
 
 
 class Spaces:
@@ -42,14 +44,14 @@ class Spaces:
         """Makes a directory, and gives it to a user of the host; returns its name.
 
         Raises:
-            NoSpaceError: If there is no room for what is to be written to it.
+            NoSpaceError: If there is room neither for what may be written to it nor for 1 GiB.
             OSError: If it cannot be made.
         """
         usage = os.statvfs(self.directory)
         free = usage.f_bavail * usage.f_frsize - LEAST_FREE_BYTES
-        if most_bytes > free:
-            wanted, there = (f"{each >> 20} MiB" for each in (most_bytes, max(free, 0)))
-            raise NoSpaceError(f"a sandbox requests {wanted} on disk, and {self.directory} has room for {there}")
+        if (needed := min(most_bytes, _LEAST_ROOM_BYTES)) > free:
+            wanted, there = (f"{each >> 20} MiB" for each in (needed, max(free, 0)))
+            raise NoSpaceError(f"a sandbox needs {wanted} on disk at its start, and {self.directory} has {there}")
         self._made += 1
         path = self.directory / f"{self._number}-{self._made}"
         path.mkdir(mode=0o700)
