@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from sandrl.deadlines import in_background
-from sandrl.errors import InfrastructureError, NotRunningError, SandrlError, UnknownSandboxError
+from sandrl.errors import InfrastructureError, NodeLostError, NotRunningError, SandrlError, UnknownSandboxError
 from sandrl.runtime import limits
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.providers.protocol import Output, Result, SandboxInfo
@@ -64,6 +64,9 @@ class Stream(Protocol):
 
     def interrupt(self) -> None:
         """Ends `receive`."""
+
+    def is_alive(self) -> bool:
+        """Whether the system still answers at this connection."""
 
     def exit_code(self) -> int | None:
         """The exit code of the program; None if it still runs after a while.
@@ -300,6 +303,7 @@ class HostedProgram:
         self._stream: Future[Stream] = Future()
         self._is_cancelled = threading.Event()
         self._is_late = False
+        self._is_cut = False
         self._refusal: BrokenPipeError | None = None
         self._killing: Future[None] | None = None
         self._code: Future[int | None] = Future()
@@ -348,6 +352,8 @@ class HostedProgram:
             stream.close()
         if self._refusal is not None:
             raise self._refusal
+        if self._is_cut:
+            raise self._loss(InfrastructureError(f"sandbox {sandbox.name} does not answer any more"))
         if self._is_late:
             return None
         if self._is_cancelled.is_set():
@@ -418,10 +424,12 @@ class HostedProgram:
         try:
             is_killed = self._sandbox.exit_code_of(("/bin/sh", "-c", _KILL, "sandrl", self._token)) == 0
             is_killed = is_killed and self._stream.result().exit_code() is not None
-        except SandrlError:
+        except SandrlError as error:
             is_killed = False
+            self._is_cut = isinstance(error, NodeLostError)
         if not is_killed:
-            # What resists is killed with all that is in the sandbox.
+            # What resists is killed with all that is in the sandbox. Nothing resists at a connection that was cut.
+            self._is_cut = self._is_cut or not self._stream.result().is_alive()
             with suppress(SandrlError):
                 self._sandbox.remove()
         with suppress(Exception):
