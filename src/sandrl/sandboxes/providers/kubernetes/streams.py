@@ -14,7 +14,7 @@ from sandrl.errors import InfrastructureError
 from sandrl.extras import require
 from sandrl.sandboxes.providers.kubernetes.cluster import one_line
 
-V5 = "v5.channel.k8s.io"
+_V5 = "v5.channel.k8s.io"
 
 _INPUT, _OUTPUT, _ERRORS, _STATUS, _SIZE = range(5)
 _CLOSE = 255
@@ -43,7 +43,7 @@ class PodStream:
     @property
     def closes_input(self) -> bool:
         """Whether its protocol can say that the input has ended."""
-        return bool(self._connection.subprotocol == V5)
+        return bool(self._connection.getheaders().get("sec-websocket-protocol") == _V5)
 
     def set_size(self, rows: int, columns: int) -> None:
         self._send(_SIZE, json.dumps({"Width": columns, "Height": rows}).encode())
