@@ -342,7 +342,7 @@ class HostedProgram:
             if self._given is not None:
                 threading.Thread(target=self._feed, args=(self._given.input,), daemon=True).start()
             if self._is_cancelled.is_set():
-                self._kill()
+                self._killing = in_background(self._kill)
             with suppress(OSError):
                 stream.receive(self._pass_on)
             if self._killing is not None:
@@ -421,11 +421,15 @@ class HostedProgram:
     def _kill(self) -> None:
         if self.ended.done():
             return
+        is_killed = False
         try:
-            is_killed = self._sandbox.exit_code_of(("/bin/sh", "-c", _KILL, "sandrl", self._token)) == 0
-            is_killed = is_killed and self._stream.result().exit_code() is not None
+            # One that was about to start is found by the second attempt.
+            for _ in range(2):
+                is_killed = self._sandbox.exit_code_of(("/bin/sh", "-c", _KILL, "sandrl", self._token)) == 0
+                is_killed = is_killed and self._stream.result().exit_code() is not None
+                if is_killed:
+                    break
         except SandrlError as error:
-            is_killed = False
             self._is_cut = isinstance(error, NodeLostError)
         if not is_killed:
             # What resists is killed with all that is in the sandbox. Nothing resists at a connection that was cut.

@@ -32,10 +32,11 @@ class PodStream:
         self._library = require("websocket", extra="kubernetes")
         self._connection = connection
         self._connection.settimeout(None)
+        self._socket: socket.socket = connection.sock
         with suppress(OSError):
-            self._connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for option, value in _KEEPALIVE:
-                self._connection.sock.setsockopt(socket.IPPROTO_TCP, option, value)
+                self._socket.setsockopt(socket.IPPROTO_TCP, option, value)
         self._status: Future[dict[str, Any]] = Future()
         self._is_closed = threading.Event()
         self._was_heard = threading.Event()
@@ -105,8 +106,8 @@ class PodStream:
         pass  # it is read until the status comes
 
     def interrupt(self) -> None:
-        with suppress(Exception):  # it is closed
-            self._connection.sock.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def exit_code(self) -> int | None:
         try:
@@ -118,6 +119,7 @@ class PodStream:
         self._is_closed.set()
         with suppress(Exception):  # it was cut
             self._connection.close(timeout=1)
+        self._socket.close()
 
 
 def exit_code_of(status: dict[str, Any]) -> int:
