@@ -150,6 +150,11 @@ def test_packages_and_a_cluster_that_nobody_names_are_refused(pods: ClusterStand
     assert find_connection(nowhere, runtime="kubernetes") is None
     with pytest.raises(UsageError, match="No cluster is named"):
         connect(nowhere, runtime="kubernetes")
+    away = Path(pods.settings.kubeconfig or "").read_text().replace("127.0.0.1:", "127.0.0.1:1/")
+    (tmp_path / "away").write_text(away)
+    with pytest.raises(InfrastructureError, match="no answer") as caught:
+        connect(replace(pods.settings, kubeconfig=str(tmp_path / "away")), runtime="kubernetes")
+    assert not caught.value.lost_runtime
     (tmp_path / "bad").write_text("kind: Config\n")
     with pytest.raises(AuthenticationError, match="configuration of Kubernetes"):
         connect(replace(pods.settings, kubeconfig=str(tmp_path / "bad")), runtime="kubernetes")

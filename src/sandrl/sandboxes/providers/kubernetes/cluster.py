@@ -231,11 +231,8 @@ class Cluster:
             raise AuthenticationError(f"{self.address}: no credentials: {one_line(error)}", hint=_LOGIN) from error
         except (errors.HTTPError, OSError) as error:
             reason = getattr(error, "reason", None) or error
-            failure = InfrastructureError(f"{self.address}: cannot {what}: no answer: {one_line(reason)}")
-            failure.lost_runtime = failure.never_reached = isinstance(
-                reason, errors.NewConnectionError | errors.ConnectTimeoutError | ConnectionRefusedError
-            )
-            raise failure from error
+            # An earlier attempt may have reached it, and sandboxes outlive a server that is away.
+            raise InfrastructureError(f"{self.address}: cannot {what}: no answer: {one_line(reason)}") from error
         except ValueError as error:
             raise InfrastructureError(f"{self.address}: cannot {what}: the answer is none of Kubernetes") from error
 
