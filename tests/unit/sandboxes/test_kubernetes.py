@@ -262,6 +262,24 @@ def test_a_pod_of_the_same_name_is_not_the_same_sandbox(pods: ClusterStandIn, cl
     assert within(10, lambda: not pods.of("sandboxes")), "what was lost is not left behind"
 
 
+def test_a_program_that_ends_while_its_pod_is_ended_has_no_outcome(
+    pods: ClusterStandIn, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = pods.end
+
+    def end_later(*given: Any) -> None:
+        time.sleep(2)
+        end(*given)
+
+    sandbox = started(client)
+    running = sandbox.run(Command(("sh", "-c", "sleep 1; exit 5")))
+    time.sleep(0.3)
+    monkeypatch.setattr(pods, "end", end_later)
+    pods.delete("pods", str(sandbox.id))
+    with pytest.raises(InfrastructureError):
+        running.result(30)
+
+
 def test_a_container_that_exceeds_its_memory_ends_its_program_and_a_node_that_fails_does_not(
     pods: ClusterStandIn, client: Client
 ) -> None:

@@ -156,12 +156,12 @@ class PodSandbox(HostedSandbox):
         return self._pod
 
     def _is_same(self) -> bool:
-        # Whether its pod and container still are those that it began with.
+        # Whether its pod and container still are those that it began with, and nobody ends them.
         own = self._own_pod()
         pod = self._cluster.find(PODS, own["metadata"]["name"])
-        return (
-            pod is not None and pod["metadata"]["uid"] == own["metadata"]["uid"] and _container(pod) == _container(own)
-        )
+        if pod is None or pod["metadata"]["uid"] != own["metadata"]["uid"]:
+            return False
+        return "deletionTimestamp" not in pod["metadata"] and _container(pod) == _container(own)
 
     def remove(self) -> bool:
         return self._cluster.delete(self._path, self.name)
