@@ -6,10 +6,8 @@ import json
 import os
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,12 +15,12 @@ import pytest
 from sandrl.runtime import daemon
 from sandrl.settings import Settings
 from tests.cli.conftest import PROBLEM, SANDRL, Run
-from tests.support.kubernetes_api import ClusterStandIn, Refusal, cluster
+from tests.support.kubernetes_api import ClusterStandIn, cluster
 
 pytest.importorskip("kubernetes", reason="the extra `kubernetes` is not installed")
 
 _ANSWER = '{"task_id": "inc", "code": "def f(x):\\n    return x + %d\\n"}\n'
-_SLEEPER = '{"task_id": "inc", "code": "import time\\ntime.sleep(60)\\ndef f(x):\\n    return x + 1\\n"}\n'
+_SLEEPER = '{"task_id": "inc", "code": "import time\\ntime.sleep(%d)\\ndef f(x):\\n    return x + 1\\n"}\n'
 _WORDS = ("c.jsonl", "--problems", "p.jsonl", "--runtime", "kubernetes", "--no-cache", "--runs-dir", "runs")
 
 
@@ -47,9 +45,9 @@ def within(seconds: float, holds: Callable[[], bool]) -> bool:
     return True
 
 
-def begin(directory: Path, *words: str) -> subprocess.Popen[str]:
+def begin(directory: Path, *words: str, seconds: int = 60) -> subprocess.Popen[str]:
     """Begins to score answers that sleep, and waits until one does."""
-    (directory / "c.jsonl").write_text(_SLEEPER, encoding="utf-8")
+    (directory / "c.jsonl").write_text(_SLEEPER % seconds, encoding="utf-8")
     command = [*SANDRL, "reward", *_WORDS, "--run-name", "run", "--timeout", "100", *words]
     process = subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     ledger = directory / "runs" / "run" / "sandboxes.jsonl"
@@ -88,20 +86,13 @@ def test_a_killed_command_leaves_sandboxes_that_are_found_and_cleaned_up_by_tag_
 
 
 def test_a_pod_that_is_lost_is_no_reward(pods: ClusterStandIn, tmp_path: Path) -> None:
-    process = begin(tmp_path, "--json")
-    is_over = threading.Event()
-
-    def lose() -> None:
-        # Its controller makes another one of the same name.
-        while not is_over.wait(0.3):
-            for pod in pods.of("pods"):
-                with suppress(Refusal):
-                    pods.delete("pods", pod["metadata"]["name"])
-
-    losing = threading.Thread(target=lose)
-    losing.start()
+    process = begin(tmp_path, "--json", seconds=3)
+    assert within(30, lambda: "running" in str(pods.of("pods")))
+    time.sleep(0.5)
+    # Its controller makes another one of the same name.
+    for pod in pods.of("pods"):
+        pods.delete("pods", pod["metadata"]["name"])
     out, err = process.communicate(timeout=100)
-    is_over.set()
-    losing.join()
-    assert [row["reward"] for row in json.loads(out)["results"]] == [None], err
+    assert [row["reward"] for row in json.loads(out)["results"]] == [1.0], err
+    assert "again in a fresh sandbox" in err
     assert within(20, lambda: not pods.of("sandboxes"))
