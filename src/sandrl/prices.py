@@ -19,12 +19,11 @@ from typing import Self
 from sandrl.config.budget import Money
 from sandrl.errors import InputError, ServiceError, UsageError
 from sandrl.files import read_regular, write_whole
-from sandrl.settings import RuntimeKind, Settings, private_directory
+from sandrl.settings import Settings, private_directory, runtime_names
+from sandrl.suggestions import VALUES, near
 
 FILE = "prices.toml"
 """In the user's directory of configuration."""
-PRICED = tuple(kind.value for kind in RuntimeKind if kind is not RuntimeKind.AUTO)
-"""The runtimes that can have a price."""
 
 _TABLE = "sandbox_hour"
 _HEAD = "# The price of a sandbox-hour on each runtime, written by `sandrl prices set RUNTIME PRICE`.\n"
@@ -85,8 +84,9 @@ def set_price(settings: Settings, runtime: str, text: str | None) -> Prices:
     # Only `sandrl prices` writes.
     import tomli_w
 
-    if runtime not in PRICED:
-        raise UsageError(f"there is no runtime {runtime!r} that can have a price", hint=f"one of: {', '.join(PRICED)}")
+    if runtime not in runtime_names():
+        names = ", ".join(runtime_names())
+        raise UsageError(f"there is no runtime {runtime!r} that can have a price", hint=f"one of: {names}")
     problem, price = ("", None) if text is None else _price_of(runtime, text)
     if problem:
         raise UsageError(problem, hint=f"sandrl prices set {runtime} '$0.10'")
@@ -120,8 +120,9 @@ def price_of(runtime: str, settings: Settings) -> Money | None:
 
 
 def _price_of(runtime: str, value: object) -> tuple[str, Money | None]:
-    if runtime not in PRICED:
-        return f"there is no such runtime: use one of {', '.join(PRICED)}", None
+    # A package that adds a runtime may be missing in this environment; a wrong spelling is not passed over.
+    if runtime not in runtime_names() and (hint := near(runtime, runtime_names(), VALUES)):
+        return f"there is no such runtime{hint}", None
     price = Money.parse(value) if isinstance(value, str) else None
     if price is None:
         return f"{value!r} is not a price: use an amount and a currency, such as '$0.10' or '0.10 EUR'", None

@@ -10,7 +10,9 @@ and shell (`sandrl.cli`). Variables of a library are set or read where that libr
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,9 +27,10 @@ _CREDENTIALS_HINT = "set CWSANDBOX_API_KEY (or WANDB_API_KEY and WANDB_ENTITY_NA
 
 
 class RuntimeKind(StrEnum):
-    """What runs sandboxes; `auto` decides by the credentials that are present.
+    """The runtimes of sandrl itself; `auto` decides by the credentials that are present.
 
-    Each of the others names a module in `sandrl.sandboxes.providers`: to add a provider is to add its name here.
+    Each of the others names a module in `sandrl.sandboxes.providers`. Packages add runtimes of other names, so the kind
+    of a runtime is a text: see `runtime_names`.
     """
 
     AUTO = "auto"
@@ -47,11 +50,30 @@ class NetworkMode(StrEnum):
     PUBLIC = "public"
 
 
-RUNTIME_WORDS = f"{'|'.join(RuntimeKind)}[:ADDRESS]"
+RUNTIME_WORDS = f"{'|'.join(RuntimeKind)}|NAME[:ADDRESS]"
 """How a runtime is named; only that of a Ray cluster may have an address."""
+PROVIDERS_GROUP = "sandrl.providers"
+"""The group of the entry points by which packages add runtimes."""
+
+_RUNTIME_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
-def split_runtime(named: str) -> tuple[RuntimeKind, str | None]:
+@functools.cache
+def runtime_names() -> tuple[str, ...]:
+    """The names of all runtimes but `auto`: sandrl's own, and those that installed packages add."""
+    from importlib.metadata import entry_points  # slow to import, and most commands name a runtime of sandrl's own
+
+    own = [each.value for each in RuntimeKind if each is not RuntimeKind.AUTO]
+    added = {each.name for each in entry_points(group=PROVIDERS_GROUP) if _RUNTIME_NAME.fullmatch(each.name)}
+    return (*own, *sorted(added - set(RuntimeKind)))
+
+
+def _is_runtime(word: str) -> bool:
+    # The packages of this environment are looked through for names that are not sandrl's own only.
+    return word in set(RuntimeKind) or word in runtime_names()
+
+
+def split_runtime(named: str) -> tuple[str, str | None]:
     """Takes the name of a runtime apart: its kind, and the address of a Ray cluster where one is named.
 
     Raises:
@@ -61,16 +83,17 @@ def split_runtime(named: str) -> tuple[RuntimeKind, str | None]:
     if problem:
         raise UsageError(f"runtime {problem}", fields=("runtime",))
     word, _, address = named.partition(":")
-    return RuntimeKind(word), address.strip() or None
+    return word, address.strip() or None
 
 
 def runtime_problem(named: str) -> str:
     """Says why there is no runtime of a name, without the field that has it; empty if there is one."""
     word, colon, address = named.partition(":")
-    if word in set(RuntimeKind) and (not colon or (word == RuntimeKind.RAY and address.strip())):
+    if _is_runtime(word) and (not colon or (word == RuntimeKind.RAY and address.strip())):
         return ""
-    meant = "" if word in set(RuntimeKind) else near(word, RuntimeKind, VALUES)
-    return f"is {named!r}; use one of {', '.join(RuntimeKind)} or ray:ADDRESS{meant}"
+    known = (RuntimeKind.AUTO.value, *runtime_names())
+    meant = "" if word in known else near(word, known, VALUES)
+    return f"is {named!r}; use one of {', '.join(known)} or ray:ADDRESS{meant}"
 
 
 class ReportTo(StrEnum):
@@ -93,7 +116,7 @@ class RuntimeChoice:
         address: Where it was said to be; None if nothing was said.
     """
 
-    kind: RuntimeKind
+    kind: str
     reason: str
     address: str | None = None
 
@@ -223,10 +246,10 @@ class Settings:
             return "WANDB_API_KEY with WANDB_ENTITY_NAME"
         return None
 
-    def container_engines(self, kind: RuntimeKind) -> tuple[str, ...]:
+    def container_engines(self, kind: str) -> tuple[str, ...]:
         """Where Docker or Podman may be: at the address that is set, else at the user's own socket or the machine's."""
         own = f"unix:///run/user/{os.getuid()}"
-        if kind is RuntimeKind.DOCKER:
+        if kind == RuntimeKind.DOCKER:
             return (self.docker_host,) if self.docker_host else (f"{own}/docker.sock", "unix:///var/run/docker.sock")
         usual = (f"{own}/podman/podman.sock", "unix:///run/podman/podman.sock")
         return (self.container_host,) if self.container_host else usual
@@ -242,10 +265,10 @@ class Settings:
         if kind not in (RuntimeKind.AUTO, RuntimeKind.REMOTE):
             return RuntimeChoice(kind, "requested", address)
         if self.credentials is not None:
-            if kind is RuntimeKind.REMOTE:
+            if kind == RuntimeKind.REMOTE:
                 return RuntimeChoice(RuntimeKind.REMOTE, f"requested, with {self.credentials}")
             return RuntimeChoice(RuntimeKind.REMOTE, f"{self.credentials} is set")
-        if kind is RuntimeKind.REMOTE:
+        if kind == RuntimeKind.REMOTE:
             missing = "runtime remote needs credentials, and no credentials are set"
             raise AuthenticationError(missing, hint=_CREDENTIALS_HINT, fields=("runtime",))
         if self.base_url_source is not None:

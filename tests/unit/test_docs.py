@@ -332,7 +332,11 @@ def test_every_public_name_is_on_the_page_of_the_python_api_and_no_other_of_thes
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         )
         expected |= {f"sandrl.integrations.classes.{path.stem}.{each}" for each in classes if each[0] != "_"}
-    results = {name for name in described if name.startswith(("sandrl.events.", "sandrl.rewards.", "sandrl.runs."))}
+    results = {
+        name
+        for name in described
+        if name.startswith(("sandrl.events.", "sandrl.rewards.", "sandrl.runs.", "sandrl.sandboxes."))
+    }
     assert sorted(set(described) - results) == sorted(expected)
     for name in results:
         module, _, attribute = name.rpartition(".")

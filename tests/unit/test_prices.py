@@ -9,8 +9,8 @@ import pytest
 
 from sandrl.config.budget import Money
 from sandrl.errors import InputError, UsageError
-from sandrl.prices import PRICED, Prices, set_price
-from sandrl.settings import Settings
+from sandrl.prices import Prices, set_price
+from sandrl.settings import Settings, runtime_names
 
 
 def settings(tmp_path: Path) -> Settings:
@@ -75,7 +75,7 @@ def test_prices_that_are_set_at_the_same_time_are_all_kept(tmp_path: Path) -> No
     own = settings(tmp_path)
     with ThreadPoolExecutor() as pool:
         for _ in range(5):
-            list(pool.map(lambda runtime: set_price(own, runtime, "$1"), PRICED))
-            assert set(Prices.load(own).by_runtime) == set(PRICED)
-            list(pool.map(lambda runtime: set_price(own, runtime, None), PRICED))
+            list(pool.map(lambda runtime: set_price(own, runtime, "$1"), runtime_names()))
+            assert set(Prices.load(own).by_runtime) == set(runtime_names())
+            list(pool.map(lambda runtime: set_price(own, runtime, None), runtime_names()))
             assert not Prices.load(own).by_runtime

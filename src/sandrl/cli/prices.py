@@ -9,7 +9,7 @@ import typer
 from sandrl.cli.completion import values
 from sandrl.cli.output import Json, print_json
 from sandrl.cli.tables import Column, Table
-from sandrl.settings import load_settings
+from sandrl.settings import load_settings, runtime_names
 
 if TYPE_CHECKING:
     from sandrl.prices import Prices
@@ -69,7 +69,7 @@ def remove(runtime: _Runtime) -> None:
     """Remove the price of a runtime. Exits with 0 if there is no price."""
     from sandrl import prices
 
-    if runtime in prices.PRICED and runtime not in _load().by_runtime:
+    if runtime in runtime_names() and runtime not in _load().by_runtime:
         typer.echo(f"There is no price of {runtime}", err=True)
         return
     prices.set_price(load_settings(), runtime, None)

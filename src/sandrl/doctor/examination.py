@@ -17,8 +17,8 @@ from sandrl.doctor.model import model_checks
 from sandrl.doctor.nodes import cluster_checks, unasked_cluster_check
 from sandrl.doctor.packages import extra_checks, version_checks, vouched_packages
 from sandrl.doctor.report import Check, Finding, Report, State
-from sandrl.doctor.services import credential_checks, engine_check, hub_check, remote_check, tinker_check, wandb_check
-from sandrl.errors import AuthenticationError, RuntimeUnavailableError
+from sandrl.doctor.services import credential_checks, hub_check, provider_check, remote_check, tinker_check, wandb_check
+from sandrl.errors import AuthenticationError, RuntimeUnavailableError, SandrlError
 from sandrl.judge.program import begin_worker, command_line, refusal_of_worker
 from sandrl.runtime import libraries
 from sandrl.runtime.host.choice import FORCE_VARIABLE
@@ -28,7 +28,7 @@ from sandrl.sandboxes.daemons import served_daemons
 from sandrl.sandboxes.providers import find_provider
 from sandrl.sandboxes.providers.protocol import Need
 from sandrl.sandboxes.workers import CellLimits
-from sandrl.settings import RuntimeChoice, RuntimeKind, Settings
+from sandrl.settings import RuntimeChoice, RuntimeKind, Settings, runtime_names
 
 
 def examine(
@@ -59,7 +59,7 @@ def examine(
     files = [state_check(settings.state_dir), open_files_check()]
     port = port_check()
     cluster, nodes = unasked_cluster_check(), list[Check]()
-    if choice is not None and kind is RuntimeKind.RAY:
+    if choice is not None and kind == RuntimeKind.RAY:
         cluster, nodes = cluster_checks(choice.address or settings.ray_address)
     found = {
         Need.ISOLATION: isolation,
@@ -67,12 +67,8 @@ def examine(
         Need.PORT: [port],
         Need.SERVICE: [remote],
         Need.CLUSTER: [cluster],
-        Need.DOCKER: [engine_check(settings, RuntimeKind.DOCKER)],
-        Need.PODMAN: [engine_check(settings, RuntimeKind.PODMAN)],
     }
-    needed: dict[RuntimeKind, list[Check]] = {
-        each: needed_checks(each, found) for each in RuntimeKind if each is not RuntimeKind.AUTO
-    }
+    needed = {each: _checks_of(settings, each, found) for each in runtime_names()}
     runtimes = [_runtime_check(each, checks) for each, checks in needed.items()]
     report.sections["runtime"] = [chosen, *runtimes, *_daemon_checks(settings.state_dir), *files, port]
     if nodes:
@@ -178,9 +174,16 @@ def _network_check(refusal: str) -> Check:
     return Check("network", State.ABSENT, detail, "networks of sandboxes need nftables and the native launcher")
 
 
-def needed_checks(kind: RuntimeKind, checks: Mapping[Need, Sequence[Check]]) -> list[Check]:
+def needed_checks(kind: str, checks: Mapping[Need, Sequence[Check]]) -> list[Check]:
     needs = find_provider(kind).needs
     return [check for need in Need if need in needs for check in checks[need]]
+
+
+def _checks_of(settings: Settings, kind: str, checks: Mapping[Need, Sequence[Check]]) -> list[Check]:
+    try:
+        return needed_checks(kind, checks) or [provider_check(settings, kind)]
+    except SandrlError as error:
+        return [Check(kind, State.FAILED, error.message, error.hint)]
 
 
 def _daemon_checks(state_dir: Path) -> list[Check]:
@@ -195,7 +198,7 @@ _OPTIONAL = frozenset({"cells", "images", "network"})
 """What a runtime works without."""
 
 
-def _runtime_check(kind: RuntimeKind, checks: Sequence[Check]) -> Check:
+def _runtime_check(kind: str, checks: Sequence[Check]) -> Check:
     failed = next((check for check in checks if check.state is State.FAILED), None)
     if failed is not None:
         # What this machine cannot do is no fault while another runtime is used.

@@ -53,17 +53,15 @@ def remote_check(settings: Settings, *, online: bool) -> Check:
     return Check("sandbox service", State.FAILED, message, failure.hint or _NETWORK_HINT)
 
 
-def engine_check(settings: Settings, kind: RuntimeKind) -> Check:
-    """Whether an engine of containers is at its address; it is not asked."""
-    if installed_version("docker") is None:
-        return Check(kind, State.ABSENT, "the package 'docker' is not installed", install_command("docker"))
+def provider_check(settings: Settings, kind: str) -> Check:
+    """Whether a runtime without `needs` can be found; it is not asked."""
     provider = find_provider(kind)
     try:
         if provider.find(settings, reason="examined") is None:
-            return Check(kind, State.ABSENT, provider.absence(settings))
+            return Check(kind, State.FAILED, provider.absence(settings))
     except SandrlError as error:
-        return Check(kind, State.ABSENT, error.message, error.hint)
-    return Check(kind, State.OK, "its socket is there; not tested")
+        return Check(kind, State.FAILED, error.message, error.hint)
+    return Check(kind, State.OK, "found; not tested")
 
 
 def hub_check(environment: Mapping[str, str], *, online: bool) -> Check:

@@ -198,7 +198,7 @@ def estimate_sandboxes(
         completions += count
         has_cells = has_cells and problem.task is None
         seconds += count * longest_execution_seconds(problem, limits)
-        if kind is RuntimeKind.LOCAL and problem.image is None and problem.task is None:
+        if kind == RuntimeKind.LOCAL and problem.image is None and problem.task is None:
             needed.update(packages_of([problem]))
             for name in modules_of(problem):
                 if not is_in_library(name) and name not in problem.packages:
@@ -207,7 +207,7 @@ def estimate_sandboxes(
     given = SandboxRequest.of(config).modules(settings, tuple(needed)) if needing else None
     return SandboxEstimate(
         command,
-        "" if kind is None else kind.value,
+        kind or "",
         completions,
         has_cells,
         at_once,
@@ -223,7 +223,7 @@ def estimate_sandboxes(
 
 # How many sandboxes at once and in all, and for how long at most.
 def _shape(
-    config: SandboxesPart, kind: RuntimeKind | None, completions: int, seconds: float, *, has_cells: bool
+    config: SandboxesPart, kind: str | None, completions: int, seconds: float, *, has_cells: bool
 ) -> tuple[int | None, int | None, float]:
     if not has_cells:
         suited = config.concurrency or (None if kind is None else suited_concurrency(kind))

@@ -92,7 +92,7 @@ def resumed_config(
         return asked
     options = run.config.options
     # The image that the run's sandboxes had; that of one runtime means nothing to the other.
-    is_same = split_runtime(str(asked.document()["runtime"]))[0].value in ("auto", options.get("runtime_kind"))
+    is_same = split_runtime(str(asked.document()["runtime"]))[0] in ("auto", options.get("runtime_kind"))
     return resolve(model, asked.document(), {"image": options.get("runtime_image") if is_same else None})
 
 

@@ -66,7 +66,7 @@ def _with_memory(connection: Connection, memory_bytes: int) -> Connection:
 
 
 def _with_network(connection: Connection, network: Network) -> Connection:
-    if connection.kind is RuntimeKind.REMOTE:
+    if connection.kind == RuntimeKind.REMOTE:
         other = [each for each in network.allowed if each.network is None and each.ports != HTTPS_PORTS]
         if network.recording:
             raise UsageError("the remote runtime records nothing", hint="use `runtime` local", fields=("runtime",))

@@ -31,13 +31,13 @@ def cells_at_once(concurrency: int | None, workers: int, cores: int) -> int:
     return max(min(places, limits.MAX_CELLS * workers), 1)
 
 
-def suited_concurrency(kind: RuntimeKind) -> int | None:
+def suited_concurrency(kind: str) -> int | None:
     """How many fresh sandboxes at once suit a runtime; None if only the runtime itself has that number."""
     if kind in (RuntimeKind.LOCAL, RuntimeKind.DAEMONLESS):
         from sandrl.runtime.usage import suggested_concurrency
 
         return suggested_concurrency()
-    if kind is RuntimeKind.REMOTE:
+    if kind == RuntimeKind.REMOTE:
         from sandrl.sandboxes.providers.remote import CONCURRENCY
 
         return CONCURRENCY

@@ -118,7 +118,7 @@ class Job(Closing):
             owner=OwnerRow.model_validate(self.owner),
             owner_hash=self.owner.hash,
             command=command,
-            runtime=connection.kind.value,
+            runtime=str(connection.kind),
             address=without_credentials(connection.address),
             tags=self.tags,
             run_dir=None if run_dir is None else str(run_dir),

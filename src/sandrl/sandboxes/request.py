@@ -138,7 +138,7 @@ class SandboxRequest:
             InputError: If the user's prices cannot be read.
             UsageError: If the budget is money, and the runtime has no price.
         """
-        kind = settings.choose_runtime(self.runtime).kind.value
+        kind = settings.choose_runtime(self.runtime).kind
         price = price_of(kind, settings)
         reader = None if run is None else RunReader(run)
         before = SandboxTime() if reader is None else held_by(reader)
@@ -239,7 +239,7 @@ class SandboxRequest:
         """The request as plain JSON for a run, with the runtime and image that were chosen."""
         return {
             "max_sandboxes": self.max_sandboxes,
-            "runtime": connection.kind.value,
+            "runtime": str(connection.kind),
             "runtime_reason": connection.reason,
             "image": connection.image,
             "packages": list(self.packages),

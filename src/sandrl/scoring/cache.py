@@ -129,7 +129,7 @@ class VerdictNames:
             "sandrl": __version__,
             "judge": judge.version,
             "limits": asdict(replace(limits, stops_at_failure=False)),
-            "runtime": connection.kind.value,
+            "runtime": str(connection.kind),
             "image": connection.image,
             # The local image is an interpreter of this machine.
             "python": platform.python_version() if connection.is_local else None,

@@ -454,7 +454,7 @@ class SandboxJudging(Judging):
 
 def judging_of(job: Job) -> Callable[[Job, Judge, int | None, Emit, OnVerdict], Judging]:
     """How the completions of a job are judged; for the arguments see `SandboxJudging`."""
-    if job.connection.kind is RuntimeKind.RAY:
+    if job.connection.kind == RuntimeKind.RAY:
         from sandrl.scoring.fleet import FleetJudging
 
         return FleetJudging

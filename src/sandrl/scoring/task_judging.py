@@ -77,7 +77,7 @@ class TaskJudging(Judging):
         place: JobPlace | None = None,
     ) -> None:
         self._job = job
-        if job.connection.kind is RuntimeKind.RAY:
+        if job.connection.kind == RuntimeKind.RAY:
             message = "tasks are judged on this machine or by the remote service, and not on the nodes of a Ray cluster"
             raise UsageError(message, hint="use `runtime` local or remote", fields=("runtime",))
         self._own_place: JobPlace | None = None

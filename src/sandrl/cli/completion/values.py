@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.files import open_regular
-from sandrl.settings import ReportTo, RuntimeKind, load_settings
+from sandrl.settings import ReportTo, RuntimeKind, load_settings, runtime_names
 
 Values = list[tuple[str, str]]
 
@@ -47,7 +47,7 @@ def reward_policies() -> Values:
 
 def runtimes() -> Values:
     """Names of runtimes; `ray:ADDRESS` will do as well."""
-    return [(kind.value, "") for kind in RuntimeKind]
+    return [(RuntimeKind.AUTO.value, ""), *priced_runtimes()]
 
 
 def trackers() -> Values:
@@ -57,7 +57,7 @@ def trackers() -> Values:
 
 def priced_runtimes() -> Values:
     """Names of runtimes that can have a price."""
-    return [(kind.value, "") for kind in RuntimeKind if kind is not RuntimeKind.AUTO]
+    return [(name, "") for name in runtime_names()]
 
 
 def problem_ids() -> Values:

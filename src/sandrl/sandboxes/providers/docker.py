@@ -1,7 +1,6 @@
 """The runtime docker: containers of a Docker daemon, see `sandrl.sandboxes.providers.containers`."""
 
 from sandrl.sandboxes.providers.containers import ContainersProvider
-from sandrl.sandboxes.providers.protocol import Need
 from sandrl.settings import RuntimeKind
 
-PROVIDER = ContainersProvider(RuntimeKind.DOCKER, Need.DOCKER)
+PROVIDER = ContainersProvider(RuntimeKind.DOCKER)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from sandrl.errors import SandrlError, SilentDaemonError
 from sandrl.events import Emit, RuntimeStarting, RuntimeWaitedFor, ignore
@@ -27,8 +26,8 @@ _WAY_OUT = "sandrl runtime status shows its state; sandrl runtime logs may show 
 
 
 class LocalProvider:
-    summary: ClassVar[str] = "a daemon of this user runs the sandboxes"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.ISOLATION, Need.FILES, Need.PORT})
+    summary: str = "a daemon of this user runs the sandboxes"
+    needs: frozenset[Need] = frozenset({Need.ISOLATION, Need.FILES, Need.PORT})
 
     def connect(
         self,

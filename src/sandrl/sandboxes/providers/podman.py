@@ -1,7 +1,6 @@
 """The runtime podman: containers of Podman, by its Docker API, see `sandrl.sandboxes.providers.containers`."""
 
 from sandrl.sandboxes.providers.containers import ContainersProvider
-from sandrl.sandboxes.providers.protocol import Need
 from sandrl.settings import RuntimeKind
 
-PROVIDER = ContainersProvider(RuntimeKind.PODMAN, Need.PODMAN)
+PROVIDER = ContainersProvider(RuntimeKind.PODMAN)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from pydantic import JsonValue
 
@@ -35,7 +35,7 @@ from sandrl.runtime.network import Network
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.owner import OwnerFacts
 from sandrl.sandboxes.shape import USUAL, Shape
-from sandrl.settings import RuntimeKind, Settings
+from sandrl.settings import Settings
 
 PENDING_STATUSES = frozenset({"pending", "creating", "preparing"})
 ENDED_STATUSES = frozenset({"completed", "failed", "terminated"})
@@ -324,7 +324,7 @@ class Connection(ABC):
             the runtime; None if only a call can show that.
     """
 
-    kind: RuntimeKind
+    kind: str
     reason: str
     address: str
     image: str
@@ -354,7 +354,7 @@ class Connection(ABC):
 
     def named(self) -> tuple[str, str | None]:
         """The name of the runtime, and the image of its sandboxes, with which another process requests the same."""
-        return self.kind.value, self.image
+        return str(self.kind), self.image
 
     @property
     def has_network(self) -> bool:
@@ -397,7 +397,7 @@ class Connection(ABC):
 
     def facts(self) -> dict[str, JsonValue]:
         """The facts that a run stores about it, in addition to the request."""
-        return {"runtime_kind": self.kind.value, "runtime_reason": self.reason, "runtime_image": self.image}
+        return {"runtime_kind": str(self.kind), "runtime_reason": self.reason, "runtime_image": self.image}
 
     def addresses(self) -> tuple[str, ...]:
         """The addresses whose sandboxes its clients list."""
@@ -423,7 +423,7 @@ class Connection(ABC):
 
 
 class Need(StrEnum):
-    """The needs of a runtime, which `sandrl doctor` checks; needs that others depend on come first."""
+    """The needs of a runtime of sandrl's own, which `sandrl doctor` checks; needs that others depend on come first."""
 
     FILES = "files"
     """The state directory is the user's own, and programs may open enough files."""
@@ -435,17 +435,18 @@ class Need(StrEnum):
     """The sandbox service."""
     CLUSTER = "cluster"
     """Nodes of a cluster that can score, each with what its local runtime needs."""
-    DOCKER = "docker"
-    """A Docker daemon on this machine, and the extra `docker`."""
-    PODMAN = "podman"
-    """The API of Podman on this machine, and the extra `docker`."""
 
 
 class Provider(Protocol):
-    """Makes one runtime's sandboxes available."""
+    """Makes one runtime's sandboxes available.
 
-    summary: ClassVar[str]
-    needs: ClassVar[frozenset[Need]]
+    Attributes:
+        summary: A sentence for the user about where its sandboxes are, without a capital letter and a full stop.
+        needs: What `sandrl doctor` checks for it; where it is empty, `doctor` shows what `find` and `absence` say.
+    """
+
+    summary: str
+    needs: frozenset[Need]
 
     def connect(
         self,

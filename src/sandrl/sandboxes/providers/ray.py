@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from sandrl.events import Emit, ignore
 from sandrl.fleet.cluster import Cluster
@@ -29,8 +29,8 @@ _Value = TypeVar("_Value")
 
 
 class RayProvider:
-    summary: ClassVar[str] = "the machines of a Ray cluster run the sandboxes, each with its local runtime"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CLUSTER})
+    summary: str = "the machines of a Ray cluster run the sandboxes, each with its local runtime"
+    needs: frozenset[Need] = frozenset({Need.CLUSTER})
 
     def connect(
         self,
@@ -112,7 +112,7 @@ class RayConnection(Connection):
     find_here: Callable[[], Connection | None] = field(repr=False, compare=False)
 
     def named(self) -> tuple[str, str | None]:
-        return f"{self.kind.value}:{self.address}", self.asked_image
+        return f"{self.kind}:{self.address}", self.asked_image
 
     def concurrency(self, asked: int | None, *, least: int = 1, processes: int = 1) -> int | None:
         return asked

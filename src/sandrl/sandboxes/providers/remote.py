@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from sandrl.addresses import check_address, without_credentials
 from sandrl.events import Emit, ignore
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
@@ -16,8 +14,8 @@ CONCURRENCY = 32
 
 
 class RemoteProvider:
-    summary: ClassVar[str] = "the sandbox service runs the sandboxes"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.SERVICE})
+    summary: str = "the sandbox service runs the sandboxes"
+    needs: frozenset[Need] = frozenset({Need.SERVICE})
 
     def connect(
         self,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from sandrl.addresses import is_of_this_machine
@@ -40,16 +40,13 @@ class ContainersProvider:
 
     Attributes:
         kind: Docker's or Podman's.
-        needs: What it needs of this machine.
     """
 
-    summary: ClassVar[str]
-    needs: ClassVar[frozenset[Need]]
+    needs: frozenset[Need] = frozenset()
 
-    def __init__(self, kind: RuntimeKind, need: Need) -> None:
+    def __init__(self, kind: RuntimeKind) -> None:
         self.kind = kind
-        self.summary = f"containers of {kind} run the sandboxes"  # type: ignore[misc] # of each engine its own
-        self.needs = frozenset({need})  # type: ignore[misc]
+        self.summary = f"containers of {kind} run the sandboxes"
 
     def connect(
         self,

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
 from sandrl.errors import UnknownImageError, UnknownSandboxError, UsageError
 from sandrl.events import Emit, RuntimeStarting, ignore
@@ -33,8 +32,8 @@ from sandrl.settings import RuntimeKind, Settings
 
 
 class DaemonlessProvider:
-    summary: ClassVar[str] = "the command itself runs the sandboxes, without a daemon and without a port"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.ISOLATION, Need.FILES})
+    summary: str = "the command itself runs the sandboxes, without a daemon and without a port"
+    needs: frozenset[Need] = frozenset({Need.ISOLATION, Need.FILES})
 
     def connect(
         self,
