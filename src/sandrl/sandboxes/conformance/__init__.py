@@ -1,7 +1,7 @@
-"""The conformance of a provider: what sandrl relies on in each, as checks that a package of one's own can run.
+"""The conformance of a provider: checks of every behaviour that sandrl relies on.
 
-`sandrl runtime check` runs them, and so does `tests/conformance` for the providers of sandrl. A check creates sandboxes,
-so the runtime must be ready. Its image must have `sh`, the usual small programs and `python`.
+`sandrl runtime check` runs them, and so does `tests/conformance` for the providers of sandrl. The image of the
+sandboxes must have `sh`, the usual small programs and `python`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a check is, and how it says what it expected and what it found.
+"""Checks of a provider, and the comparisons that they are made of.
 
 Checks raise `Mismatch` themselves: an `assert` would check nothing in a process with `python -O`.
 """
@@ -39,8 +39,8 @@ class Check:
     Attributes:
         name: Words with `-` between them.
         what: What must hold, in a sentence.
-        function: Tries it. It raises `Mismatch` if it does not hold, `DoesNotApply` if the runtime does not have what it
-            is about, and whatever else the provider raises, which is a failure too.
+        function: Tries it. It raises `Mismatch` if it does not hold, `DoesNotApply` if the runtime does not have what
+            it is about, and whatever else the provider raises, which is a failure too.
     """
 
     name: str

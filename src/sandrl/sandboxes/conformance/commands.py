@@ -1,4 +1,4 @@
-"""What a command is, and how it ends."""
+"""Commands: input, output, ends, limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ print(call.unshare(0x10020000), call.mount(b'none', b'/srv', b'tmpfs', 0, None))
 
 @check
 def streams(trial: Trial) -> None:
-    """A command reads its input, and its output, its errors and its exit code are told apart."""
+    """A command reads its input, and its output, its errors and its exit code stay apart."""
     program = "import sys; sys.stdout.write(sys.stdin.read()[::-1]); sys.stderr.write('beside'); sys.exit(7)"
     expect("the command", trial.run(*python(program), stdin=b"input"), Result(7, b"tupni", b"beside"))
 
@@ -82,7 +82,7 @@ def time_from_start(trial: Trial) -> None:
 
 @check
 def cancelling(trial: Trial) -> None:
-    """A command whose future is cancelled is killed with all that it started, and its sandbox goes on."""
+    """A command whose future is cancelled is killed with all that it started, and its sandbox continues."""
     running = trial.sandbox.run(Command(("sh", "-c", "sleep 1000 & sleep 1000"), timeout_seconds=60.0))
     trial.expect_sleepers(2)
     running.cancel()
@@ -111,7 +111,7 @@ def many_at_once(trial: Trial) -> None:
 
 @check
 def output_limit(trial: Trial) -> None:
-    """A command that writes more than it may is killed and ends with 141; one that writes less does not notice."""
+    """A command that writes more than it may is killed and ends with 141; one with less output is not affected."""
     endless = trial.sandbox.run(Command(("yes", "x" * 1000), timeout_seconds=60.0, most_output_bytes=1 << 20))
     expect("exit code of `yes`", answer(endless).exit_code, 141)
     few = answer(trial.sandbox.run(Command(("echo", "few"), most_output_bytes=1 << 20)))
@@ -144,10 +144,10 @@ def shape(trial: Trial) -> None:
 
 @check
 def memory(trial: Trial) -> None:
-    """A program cannot take more memory than its sandbox has, and a sandbox beside it goes on."""
+    """A program cannot take more memory than its sandbox has, and a sandbox beside it continues."""
     limit = trial.connection.memory_bytes
     if limit is None:
-        raise DoesNotApply("the runtime decides how much memory a sandbox has, and does not tell")
+        raise DoesNotApply("the runtime decides how much memory a sandbox has, and does not report it")
     neighbour = trial.client.create(())
     answer(neighbour.start())
     result = trial.run(*python(f"blocks = [b'x' * (1 << 20) for _ in range({2 * limit >> 20})]; print('took all')"))

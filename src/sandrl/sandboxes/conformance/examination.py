@@ -18,7 +18,7 @@ from sandrl.errors import CleanupError, InterruptedRunError
 from sandrl.events import Emit, ignore
 from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes.conformance.check import Check, DoesNotApply, Mismatch, named
-from sandrl.sandboxes.conformance.trial import LIFETIME_SECONDS, PATIENCE_SECONDS, Trial, answer
+from sandrl.sandboxes.conformance.trial import LIFETIME_SECONDS, PATIENCE_SECONDS, Trial, answer, listed, stop_all
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.owner import current_owner
 from sandrl.sandboxes.providers.protocol import Client, Connection
@@ -109,7 +109,7 @@ class Examination(Closing):
             state, reason = State.FAILED, str(error)
         except InterruptedRunError:
             raise
-        except Exception as error:  # a provider is judged by whatever it raises
+        except Exception as error:  # noqa: BLE001 - a provider is judged by whatever it raises
             state, reason = State.FAILED, named(error)
         finally:
             with self._interrupt.heard():
@@ -125,11 +125,10 @@ class Examination(Closing):
         # Why that failed; empty if it did not.
         try:
             try:
-                for stop in [each.stop() for each in answer(client.list(tags))]:
-                    answer(stop)
+                stop_all(client, tags)
             finally:
                 client.close(PATIENCE_SECONDS)
-        except Exception as error:  # a provider is judged by whatever it raises
+        except Exception as error:  # noqa: BLE001 - a provider is judged by whatever it raises
             return named(error)
         return ""
 
@@ -144,9 +143,9 @@ class Examination(Closing):
                 time.sleep(pause)
                 left = self._stop(self._connection.open(), self._tags)
             try:
-                found = [each.id for each in answer(self._client.list(self._tags))]
+                found = [each.id for each in listed(self._client, self._tags)]
                 self._client.close(PATIENCE_SECONDS)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - as above
                 left = left or named(error)
             else:
                 left = left or ", ".join(map(str, found))

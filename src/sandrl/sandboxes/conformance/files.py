@@ -19,7 +19,7 @@ def files(trial: Trial) -> None:
 
 @check
 def errors_of_files(trial: Trial) -> None:
-    """A file that does not exist and a directory are told apart, as on this machine."""
+    """A file that does not exist and a directory cause different errors, as on this machine."""
     sandbox = trial.started()
     expect_error("reading no file", FileNotFoundError, lambda: answer(sandbox.read_file("/tmp/none")))
     expect_error("reading a directory", IsADirectoryError, lambda: answer(sandbox.read_file("/tmp")))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from sandrl.errors import InfrastructureError, UnknownSandboxError, UsageError
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.conformance.check import DoesNotApply, check, expect, expect_error, expect_soon, expect_that
-from sandrl.sandboxes.conformance.trial import LIFETIME_SECONDS, PATIENCE_SECONDS, SLEEP, Trial, answer
+from sandrl.sandboxes.conformance.trial import LIFETIME_SECONDS, PATIENCE_SECONDS, SLEEP, Trial, answer, stop_all
 from sandrl.sandboxes.connection import connect
 
 _NO_SANDBOX = "00000000-0000-4000-8000-000000000000"
@@ -33,7 +33,7 @@ def listing(trial: Trial) -> None:
 
 @check
 def other_clients(trial: Trial) -> None:
-    """Another client of the same process finds a sandbox, too."""
+    """Another client of the same process also finds a sandbox."""
     other = trial.connection.open()
     try:
         expect("what it lists", {trial.id}, {each.id for each in answer(other.list([trial.tag]))})
@@ -86,23 +86,16 @@ def stopping_kills(trial: Trial) -> None:
 
 @check
 def stopping_early(trial: Trial) -> None:
-    """A sandbox that is stopped while it is created is gone, or found by its tags and can be stopped."""
+    """A sandbox that is stopped while it is created has ended, or is found by its tags and can be stopped."""
     sandboxes = [trial.client.create(()) for _ in range(4)]
     for each in sandboxes:
         each.run(Command(SLEEP))
     for stop in [each.stop() for each in sandboxes]:
         answer(stop)
-
-    def stopped() -> int:
-        found = answer(trial.client.list([trial.tag]))
-        for each in found:
-            answer(each.stop())
-        return len(found)
-
     # A creation that was in flight may show up later; whatever shows up can be stopped.
     for pause in (0.0, 1.0):
         time.sleep(pause)
-        expect_soon("sandboxes that are left", stopped, 0, seconds=PATIENCE_SECONDS)
+        expect_soon("sandboxes that are left", lambda: stop_all(trial.client, [trial.tag]), 0, seconds=PATIENCE_SECONDS)
 
 
 @check
@@ -114,7 +107,7 @@ def stopping_unused(trial: Trial) -> None:
 
 @check
 def lifetime(trial: Trial) -> None:
-    """Its lifetime ends a sandbox, whatever runs in it."""
+    """Its lifetime ends a sandbox, also if a command runs in it."""
     short = trial.open(lifetime_seconds=2)
     try:
         running = short.create(()).run(Command(SLEEP, timeout_seconds=PATIENCE_SECONDS))
@@ -139,7 +132,7 @@ def running_late(trial: Trial) -> None:
 
 @check
 def unknown_image(trial: Trial) -> None:
-    """An image that cannot be had is refused by its name."""
+    """An image that is not available is refused by its name."""
     if not trial.connection.is_local:
         raise DoesNotApply("the images are those of a registry, not of this machine")
 
@@ -192,6 +185,5 @@ def closing(trial: Trial) -> None:
     other = trial.open()
     answer(other.create(()).start())
     other.close(PATIENCE_SECONDS)
-    for each in answer(trial.client.list([trial.tag])):
-        answer(each.stop())
+    stop_all(trial.client, [trial.tag])
     expect("what is listed", trial.ids(), set())

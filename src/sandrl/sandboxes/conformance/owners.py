@@ -1,7 +1,7 @@
-"""What is left of an owner that was killed, and how it is found and ended.
+"""Sandboxes of an owner that was killed: they are found, stopped, and end after their lifetime.
 
 The owner is a process of its own, which has a job as any command has. Its registry of jobs is a directory of the check,
-so that no other command sees an orphan of which it is no user.
+so that no other command finds this orphan and stops it first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sandrl.sandboxes.conformance.trial import LIFETIME_SECONDS, PATIENCE_SECOND
 from sandrl.sandboxes.connection import absence, connect, find_connection
 from sandrl.sandboxes.inventory import Inventory
 from sandrl.sandboxes.job import Job
-from sandrl.sandboxes.listing import Owners, SandboxSelection, list_sandboxes
+from sandrl.sandboxes.listing import OwnedSandbox, Owners, SandboxSelection, list_sandboxes
 from sandrl.sandboxes.tags import new_job_id
 from sandrl.settings import Settings
 
@@ -70,7 +70,7 @@ def lease(trial: Trial) -> None:
         )
 
 
-def _orphans(found: list) -> dict[str, bool]:
+def _orphans(found: list[OwnedSandbox]) -> dict[str, bool]:
     return {each.sandbox.id: each.is_orphan for each in found}
 
 
@@ -78,7 +78,8 @@ def _orphans(found: list) -> dict[str, bool]:
 def _killed_owner(trial: Trial, lifetime_seconds: float) -> Iterator[_Left]:
     found = find_connection(trial.settings, runtime=trial.runtime)
     if found is None:
-        raise DoesNotApply(absence(trial.settings, runtime=trial.runtime))
+        # Further sentences say what there is at this moment.
+        raise DoesNotApply(absence(trial.settings, runtime=trial.runtime).partition(". ")[0])
     with tempfile.TemporaryDirectory(prefix="sandrl-check-") as state_dir:
         # A process that is forked could not use a runtime that this one uses.
         context = multiprocessing.get_context("spawn")

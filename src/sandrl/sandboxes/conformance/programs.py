@@ -11,7 +11,7 @@ from sandrl.sandboxes.providers.protocol import Output
 
 @check
 def attaching(trial: Trial) -> None:
-    """Output comes while the program runs, input reaches it, and its exit code is told."""
+    """Output comes while the program runs, input reaches it, and its exit code is returned."""
     program = "print('name?', flush=True); print('hello', input()); raise SystemExit(3)"
     attached = trial.attach(*python(program))
     expect_soon("the first output", lambda: bytes(attached.out), b"name?\n", seconds=20.0)
@@ -53,7 +53,7 @@ def ends_of_attached(trial: Trial) -> None:
 
 @check
 def unread_output(trial: Trial) -> None:
-    """A program whose output nobody reads is killed."""
+    """A program is killed if the reader of its output has ended."""
 
     def refuse(_: bytes) -> None:
         raise BrokenPipeError

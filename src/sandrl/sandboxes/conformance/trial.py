@@ -1,4 +1,4 @@
-"""What a check works with: a client of the provider whose sandboxes have a tag of this check alone."""
+"""The tools of a check: a client of the provider whose sandboxes have a tag of this check alone."""
 
 from __future__ import annotations
 
@@ -51,6 +51,19 @@ def answer(future: Future[Value]) -> Value:
         if future.done():
             raise
         raise Mismatch(f"expected an answer, found none after {PATIENCE_SECONDS:g} s") from error
+
+
+def listed(client: Client, tags: Sequence[str]) -> list[Sandbox]:
+    """The sandboxes with these tags, by their own description: a provider that ignores tags lists those of others."""
+    return [each for each in answer(client.list(tags)) if {*tags} <= {*each.info.tags}]
+
+
+def stop_all(client: Client, tags: Sequence[str]) -> int:
+    """Stops the sandboxes with these tags; returns how many there were."""
+    stops = [each.stop() for each in listed(client, tags)]
+    for each in stops:
+        answer(each)
+    return len(stops)
 
 
 @dataclass
