@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.chat_server import ChatServer
-from tests.support.stopping import stop_sandboxes
+from tests.support.stopping import kill_with_sandboxes, stop_sandboxes
 from tests.support.tasks.base import BASE, import_task_base
 
 pytestmark = [pytest.mark.needs("verifiers"), pytest.mark.timeout(200)]
@@ -170,3 +170,13 @@ def test_a_runtime_has_the_image_users_files_and_doors_that_it_is_asked_for(tmp_
     import_task_base(os.environ)
     done = subprocess.run([sys.executable, program, BASE], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_a_killed_process_leaves_is_seen_and_ended() -> None:
+    program = (
+        "import asyncio\nfrom sandrl.integrations.classes.verifiers_runtime import SandboxConfig, SandrlRuntime\n"
+        "async def main():\n    box = SandrlRuntime(SandboxConfig(sandboxes={'tags': ['killed']}))\n"
+        "    await box.start()\n    await asyncio.sleep(300)\n\nasyncio.run(main())\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        kill_with_sandboxes(process, "killed")
