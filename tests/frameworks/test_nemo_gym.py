@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ import pytest
 
 from sandrl.errors import SandboxLostError
 from tests.integrations.running import running
-from tests.support.stopping import stop_sandboxes, stopping_sandboxes
+from tests.support.stopping import kill_with_sandboxes, stop_sandboxes, stopping_sandboxes
 from tests.support.tasks.base import BASE, import_task_base
 
 # What omegaconf says of NeMo-Gym.
@@ -70,6 +72,15 @@ async def test_a_sandbox_that_is_stopped_in_the_middle_is_no_result_of_a_command
         with pytest.raises(SandboxLostError):
             await command
         assert await sandbox.status() == SandboxStatus.ERROR
+
+
+def test_what_a_killed_process_leaves_is_seen_and_ended() -> None:
+    program = (
+        "import time\nfrom nemo_gym.sandbox import Sandbox, SandboxSpec\n"
+        "sandbox = Sandbox({'sandrl': {'sandboxes': {'tags': ['killed']}}}, SandboxSpec()).start()\ntime.sleep(300)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        kill_with_sandboxes(process, "killed")
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,16 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sandrl.errors import InputError
 from sandrl.integrations import openenv as adapter
 from tests.integrations.running import running
-from tests.support.stopping import stop_sandboxes, stopping_sandboxes
+from tests.support.stopping import kill_with_sandboxes, stop_sandboxes, stopping_sandboxes
 
 pytestmark = pytest.mark.needs("openenv")
 
@@ -124,36 +123,22 @@ def test_what_a_killed_server_leaves_is_seen_and_ended(problem_file: str, tmp_pa
         "import sys, uvicorn\nfrom sandrl.integrations.openenv import create_app\n"
         "app = create_app(sys.argv[1], sandboxes={'tags': ['killed']})\nuvicorn.run(app, port=int(sys.argv[2]))\n"
     )
-    sandrl = [sys.executable, "-m", "sandrl", "sandboxes"]
-
-    def living() -> list[Any]:
-        listed = subprocess.run([*sandrl, "ls", "--json"], check=True, capture_output=True)
-        return [each for each in json.loads(listed.stdout)["sandboxes"] if "killed" in each["tags"]]
-
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     body = json.dumps({"action": {"completion": SLOW.replace("sleep(3)", "sleep(60)")}, "task_id": "inc"}).encode()
     step = urllib.request.Request(f"http://127.0.0.1:{port}/step", body, {"Content-Type": "application/json"})
     with subprocess.Popen([sys.executable, "-c", program, problem_file, str(port)], cwd=tmp_path) as server:
-        wait_until(lambda: is_open(port))
+        until = time.monotonic() + 60
+        while not is_open(port):
+            assert time.monotonic() < until
+            time.sleep(0.1)
         with ThreadPoolExecutor() as pool:
             asked = pool.submit(urllib.request.urlopen, step, timeout=60)
-            wait_until(lambda: bool(living()))
-            server.kill()
+            kill_with_sandboxes(server, "killed")
             assert asked.exception() is not None
-    assert living()
-    subprocess.run([*sandrl, "cleanup", "--orphans", "--yes"], check=True, capture_output=True)
-    assert living() == []
 
 
 def is_open(port: int) -> bool:
     with socket.socket() as asked:
         return asked.connect_ex(("127.0.0.1", port)) == 0
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.1)

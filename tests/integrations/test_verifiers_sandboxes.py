@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.chat_server import ChatServer
-from tests.support.stopping import stop_sandboxes
+from tests.support.stopping import kill_with_sandboxes, stop_sandboxes
 from tests.support.tasks.base import BASE, import_task_base
 
 pytestmark = [pytest.mark.needs("verifiers"), pytest.mark.timeout(200)]
@@ -50,7 +50,7 @@ class Task(vf.Task[vf.TaskData, vf.State, vf.TaskConfig]):
 class Tasks(vf.Taskset[Task, vf.TasksetConfig]):
     def load(self):
         for number, prompt in enumerate(PROMPTS):
-            yield Task(vf.TaskData(idx=number, prompt=prompt), self.config.task)
+            yield Task(vf.TaskData(idx=number, prompt=prompt, network_allow=[]), self.config.task)
 
 __all__ = ["Harness", "Tasks"]
 '''
@@ -117,6 +117,7 @@ def evaluated(place: Path, *words: str) -> list[Any]:
     )
     file = place / "outputs" / "run" / "traces.jsonl"
     assert file.exists(), done.stdout + done.stderr
+    assert "on the local system" not in done.stdout + done.stderr
     episodes = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     return sorted(episodes, key=lambda episode: int(episode["task"]["data"]["idx"]))
 
@@ -139,7 +140,7 @@ def test_episodes_have_the_rewards_of_what_their_agents_left_and_none_without_a_
 
     with ChatServer(say) as model:
         words = words_for(tmp_path, model, "right", "wrong", "lost")
-        episodes = evaluated(tmp_path, *words, "--max-concurrent", "1", "--env.sandbox.block", '["*"]')
+        episodes = evaluated(tmp_path, *words, "--max-concurrent", "1")
     right, wrong, lost = (each["traces"][0] for each in episodes)
     assert [(trace["ok"], trace["rewards"]["code"]["score"]) for trace in (right, wrong)] == [(True, 1.0), (True, 0.0)]
     assert (lost["ok"], lost["rewards"], lost["errors"][-1]["type"]) == (False, {}, "SandboxError")
@@ -157,8 +158,9 @@ def test_an_episode_whose_sandbox_was_stopped_runs_again_and_no_other(tmp_path: 
         return RIGHT
 
     with ChatServer(say) as model:
-        words = words_for(tmp_path, model, "first", "second")
-        assert [each["ok"] for each in evaluated(tmp_path, *words, "--max-concurrent", "1")] == [True, False]
+        more = ("--max-concurrent", "1", "--env.sandbox.block", '["*"]')
+        words = [*words_for(tmp_path, model, "first", "second"), *more]
+        assert [each["ok"] for each in evaluated(tmp_path, *words)] == [True, False]
         again = evaluated(tmp_path, "@", "outputs/run/configs/resolved/eval.json", "--resume")
     assert [each["traces"][0]["rewards"]["code"]["score"] for each in again] == [1.0, 1.0]
     assert asked == ["first", "second", "second"]
@@ -170,3 +172,13 @@ def test_a_runtime_has_the_image_users_files_and_doors_that_it_is_asked_for(tmp_
     import_task_base(os.environ)
     done = subprocess.run([sys.executable, program, BASE], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_a_killed_process_leaves_is_seen_and_ended() -> None:
+    program = (
+        "import asyncio\nfrom sandrl.integrations.classes.verifiers_runtime import SandboxConfig, SandrlRuntime\n"
+        "async def main():\n    box = SandrlRuntime(SandboxConfig(sandboxes={'tags': ['killed']}))\n"
+        "    await box.start()\n    await asyncio.sleep(300)\n\nasyncio.run(main())\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        kill_with_sandboxes(process, "killed")

@@ -28,7 +28,7 @@ __all__ = ["SandrlProvider"]
 _MIB, _GIB = 1 << 20, 1 << 30
 _LONGEST_SECONDS = 86_400.0
 _SECONDS = 180.0
-_NOT_STARTED, _NO_USER = 125, 126
+_NO_EXIT_CODE, _NO_USER = 125, 126
 
 
 class SandrlProvider:
@@ -115,7 +115,7 @@ class SandrlProvider:
         said, wrong = (each.decode("utf-8", "replace") for each in (outcome.stdout, outcome.stderr))
         if outcome.timed_out:
             told = f"{wrong}the command exceeded its time limit of {seconds:g} s\n"
-            return SandboxExecResult(said, told, _NOT_STARTED, "timeout")
+            return SandboxExecResult(said, told, _NO_EXIT_CODE, "timeout")
         return SandboxExecResult(said, wrong, outcome.exit_code or 0)
 
     async def upload_file(self, handle: SandboxHandle, source_path: Path, target_path: str) -> None:

@@ -18,7 +18,7 @@ import verifiers.v1 as vf
 from pydantic import Field
 from verifiers.v1.configs.runtime import NetworkPolicyConfig
 from verifiers.v1.errors import SandboxError
-from verifiers.v1.runtimes import BaseRuntimeInfo, ProgramResult, Runtime
+from verifiers.v1.runtimes import ApptainerConfig, BaseRuntimeInfo, ProgramResult, Runtime
 from verifiers.v1.runtimes.base import parse_gpu, register
 from verifiers.v1.runtimes.container import ContainerConfig
 from verifiers.v1.utils.compile import resolve_runtime_config
@@ -233,10 +233,15 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     writer.write_eof()
 
 
+# What the agent's configuration names is never made: a kind on this machine, which verifiers takes for isolated, and
+# which has no policy for a network that would contradict that of the sandbox.
+_LENT = ApptainerConfig()
+
+
 class SandboxEnvConfig(vf.EnvConfig):  # type: ignore[misc]
     """The environment: `--env.*`."""
 
-    agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
+    agent: vf.AgentConfig = vf.AgentConfig(runtime=_LENT)
     """Who acts; its runtime is the sandbox."""
     sandbox: SandboxConfig = SandboxConfig()
     """Where it acts."""
@@ -250,7 +255,7 @@ class SandboxEnv(vf.Env[SandboxEnvConfig]):  # type: ignore[misc]
     """
 
     def __init__(self, config: SandboxEnvConfig) -> None:
-        if not isinstance(config.agent.runtime, vf.SubprocessConfig):
+        if config.agent.runtime != _LENT:
             raise UsageError(
                 f"the agent acts in a sandbox, and not in the runtime {config.agent.runtime.type!r}"
                 " (`env.agent.runtime.type`)"
