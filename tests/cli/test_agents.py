@@ -115,6 +115,53 @@ def test_an_endpoint_that_fails_loses_the_episode_and_an_agent_that_fails_does_n
     assert "exited with 9" in rows["write-0"].detail
 
 
+def test_a_model_that_never_answers_loses_the_episode(sandrl: Run, tasks: Path) -> None:
+    shutil.rmtree(tasks / "write-1")
+    (tasks.parent / "hasty.toml").write_text(f"run = '''{AGENT.replace('wget', 'timeout 3 wget')}'''\n")
+    with ScriptedModel(lambda _: Fault(pause_seconds=9)) as server:
+        [row] = evaluate(sandrl, tasks, "hasty.toml", server).values()
+    assert (row.reward, row.status) == (None, "infrastructure")
+    assert "the model answered none of the 1 questions of the agent" in row.detail
+
+
+def test_what_an_agent_leaves_running_asks_nothing_more(sandrl: Run, tasks: Path) -> None:
+    shutil.rmtree(tasks / "write-1")
+    left = '(trap "" HUP; while (ask "$history"); do sleep 0.2; done; touch refused) >/dev/null 2>&1 &'
+    (tasks.parent / "left.toml").write_text(f"run = '''{AGENT}{left}'''\n")
+    waits = "#!/bin/bash\nfor n in $(seq 100); do [ -e /home/app/refused ] && break; sleep 0.1; done\n"
+    test = f"{waits}[ -e /home/app/refused ] && n=1 || n=0\necho $n > /logs/verifier/reward.txt\n"
+    (tasks / "write-0/tests/test.sh").write_text(test)
+    with ScriptedModel(works) as server:
+        [row] = evaluate(sandrl, tasks, "left.toml", server).values()
+    assert (row.reward, row.episode["end"]) == (1.0, "the agent ended")
+
+
+def test_the_end_of_both_outputs_of_an_agent_is_kept(sandrl: Run, tasks: Path) -> None:
+    shutil.rmtree(tasks / "write-1")
+    with ScriptedModel(works) as server:
+        [row] = evaluate(sandrl, tasks, "yes | head -n 9999 >&2; echo its last words", server).values()
+    assert "its last words" in str(row.episode["agent_output"])
+
+
+def test_an_instruction_that_is_too_large_for_a_variable_is_refused(sandrl: Run, tasks: Path) -> None:
+    (tasks / "write-1/instruction.md").write_text("x" * 130_000)
+    done = sandrl("eval", "--problems", tasks, "--base-url", "http://127.0.0.1:1/v1", "--agent", "true")
+    assert done.returncode == 2
+    assert "agent: the instruction of 'write-1' does not fit into a variable" in done.stderr
+
+
+def test_an_instruction_arrives_as_it_is(sandrl: Run, tasks: Path) -> None:
+    shutil.rmtree(tasks / "write-1")
+    odd = "$HOME `id` $(id) \"double\" 'single' \\\n %s \u4e2d\U0001f600\u202e\ttab\n\x1b[31m -- !! * ?\n\n"
+    (tasks / "write-0/instruction.md").write_text(odd)
+    test = "#!/bin/bash\ncat /home/app/told\necho 1 > /logs/verifier/reward.txt\n"
+    (tasks / "write-0/tests/test.sh").write_text(test)
+    agent = "true 'a' \"b\" |\n  printf '%s' \"$INSTRUCTION\" >told"
+    with ScriptedModel(works) as server:
+        [row] = evaluate(sandrl, tasks, agent, server).values()
+    assert row.stdout == odd
+
+
 def test_an_agent_that_cannot_be_installed_says_nothing_about_its_model(sandrl: Run, tasks: Path) -> None:
     (tasks.parent / "broken.toml").write_text("run = 'true'\ninstall = 'echo no such package >&2; exit 4'\n")
     with ScriptedModel(works) as server:

@@ -101,6 +101,7 @@ class Recording:
         refusal: Why the model refused the last request that it refused; empty if it refused none. Where it has never
             answered, it may have been set up wrongly.
         requests: How many requests there were, those that were refused included.
+        questions: How many of them the model was asked.
         turns: How many answers.
         prompt_tokens: How many tokens the prompts of all answers have.
         seconds: How long the model took for all answers.
@@ -112,6 +113,7 @@ class Recording:
     error: Exception | None = None
     refusal: str = ""
     requests: int = 0
+    questions: int = 0
     turns: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -127,6 +129,13 @@ class Recording:
         """The branches, in the order of their first answers."""
         with self._lock:
             return tuple(self._branches)
+
+    @property
+    def silence(self) -> str:
+        """That the model has answered no question; empty if it has answered one, or has refused one, or has none."""
+        if self.turns or self.refusal or not self.questions:
+            return ""
+        return f"the model answered none of the {self.questions} questions of the agent"
 
     def finish(self, reason: str, *, loss: str = "", error: Exception | None = None) -> None:
         """Has no further request answered; the first reason counts."""
@@ -175,6 +184,7 @@ class Recording:
             if self.turns + self._asking >= limits.turns:
                 raise Refused("the last turn that is allowed is being sampled", is_over=False)
             self._asking += 1
+            self.questions += 1
         try:
             yield
         finally:
