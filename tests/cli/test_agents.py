@@ -124,6 +124,16 @@ def test_a_model_that_never_answers_loses_the_episode(sandrl: Run, tasks: Path) 
     assert "the model answered none of the 1 questions of the agent" in row.detail
 
 
+def test_an_agent_whose_requests_are_all_refused_says_nothing_about_its_model(sandrl: Run, tasks: Path) -> None:
+    shutil.rmtree(tasks / "write-1")
+    asks_for_more = AGENT.replace(r"\"messages\"", r"\"stop\":[\"x\"],\"messages\"")
+    (tasks.parent / "more.toml").write_text(f"run = '''{asks_for_more}'''\n")
+    with ScriptedModel(works) as server:
+        [row] = evaluate(sandrl, tasks, "more.toml", server).values()
+    assert (row.reward, row.status) == (None, "infrastructure")
+    assert "stop: the policy answers without it; leave it out" in row.detail
+
+
 def test_what_an_agent_leaves_running_asks_nothing_more(sandrl: Run, tasks: Path) -> None:
     shutil.rmtree(tasks / "write-1")
     left = '(trap "" HUP; while (ask "$history"); do sleep 0.2; done; touch refused) >/dev/null 2>&1 &'

@@ -7,6 +7,7 @@ its task may reach. Nothing but the token of the episode is in the machine.
 
 from __future__ import annotations
 
+import json
 import threading
 import tomllib
 from collections.abc import Callable, Mapping
@@ -101,6 +102,18 @@ _MINI_VARIABLES = {
     "MSWEA_SILENT_STARTUP": "1",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
 }
+_OPENCODE = {
+    "autoupdate": False,
+    "share": "disabled",
+    "small_model": "proxy/policy",
+    "provider": {
+        "proxy": {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": "{env:OPENAI_BASE_URL}", "apiKey": "{env:OPENAI_API_KEY}"},
+            "models": {"policy": {"name": "policy"}},
+        }
+    },
+}
 RECIPES: Mapping[str, Mapping[str, object]] = {
     "mini-swe-agent": {"install": _MINI, "run": _MINI_RUN.format(config=""), "variables": _MINI_VARIABLES},
     "mini-swe-agent-text": {
@@ -109,26 +122,31 @@ RECIPES: Mapping[str, Mapping[str, object]] = {
         "variables": _MINI_VARIABLES,
     },
     "claude-code": {
-        "install": f"{_NPM}@anthropic-ai/claude-code",
-        "run": 'claude --print --permission-mode bypassPermissions --model "$MODEL" "$INSTRUCTION"',
+        "install": f"{_NPM}@anthropic-ai/claude-code@2.1.332",
+        "run": 'claude --print --permission-mode bypassPermissions --model "$MODEL" -- "$INSTRUCTION"',
         "variables": {"IS_SANDBOX": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
     },
     "codex": {
-        "install": f"{_NPM}@openai/codex",
+        "install": f"{_NPM}@openai/codex@0.171.0",
         "run": "codex exec --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check"
         " -c model_provider=proxy -c model_providers.proxy.name=proxy -c model_providers.proxy.env_key=OPENAI_API_KEY"
-        ' -c model_providers.proxy.base_url="$OPENAI_BASE_URL" --model "$MODEL" "$INSTRUCTION"',
+        ' -c model_providers.proxy.base_url="$OPENAI_BASE_URL" -c web_search=disabled -c features.multi_agent=false'
+        ' --model "$MODEL" -- "$INSTRUCTION"',
     },
     "opencode": {
-        "install": f"{_NPM}opencode-ai",
-        "run": 'opencode run --model "openai/$MODEL" "$INSTRUCTION"',
+        "install": f"{_NPM}opencode-ai@1.18.33",
+        # As an argument, an instruction with spaces would be put between quotes.
+        "run": """printf %s "$INSTRUCTION" | opencode run --model proxy/policy""",
+        "variables": {"OPENCODE_CONFIG_CONTENT": json.dumps(_OPENCODE)},
     },
     "aider": {
-        "install": "python3 -m venv /opt/aider && /opt/aider/bin/pip install --quiet aider-chat",
-        "run": '/opt/aider/bin/aider --yes-always --no-git --model "openai/$MODEL" --message "$INSTRUCTION"',
+        "install": "python3 -m venv /opt/aider && /opt/aider/bin/pip install --disable-pip-version-check --quiet"
+        " aider-chat==0.86.2",
+        "run": "/opt/aider/bin/aider --yes-always --no-git --no-check-update --analytics-disable"
+        ' --model "openai/$MODEL" --message="$INSTRUCTION"',
     },
 }
-"""Known agents; mini-swe-agent is tested, the others follow their documentation."""
+"""Known agents, each with the version that was tried."""
 
 
 def variables_of(port: int, token: str, model: str) -> dict[str, str]:

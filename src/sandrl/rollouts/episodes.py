@@ -433,7 +433,7 @@ class _Agent(_Task):
             episode.seconds["sandbox"] += max(spent, 0.0)
         told = outcome.stdout[-_AGENT_BYTES:] + outcome.stderr[-_AGENT_BYTES:]
         episode.agent_output = told.decode("utf-8", "replace")
-        # A model that has refused everything is not set up for this agent.
+        # A model or an agent whose requests are all refused is set up wrongly.
         loss = recording.loss or ("" if recording.turns else recording.refusal or recording.silence)
         if recording.error is not None or loss:
             self.error = recording.error or EndpointError(loss)

@@ -98,8 +98,8 @@ class Recording:
         end: Why no further request is answered; empty while requests are.
         loss: Why the model failed; empty if it did not. The episode is then lost.
         error: What no episode can go on with, such as a refused key; None if there is nothing.
-        refusal: Why the model refused the last request that it refused; empty if it refused none. Where it has never
-            answered, it may have been set up wrongly.
+        refusal: Why the proxy or the model refused the last request that was refused before the end; empty if none was.
+            Where the model has never answered, it or the agent may have been set up wrongly.
         requests: How many requests there were, those that were refused included.
         questions: How many of them the model was asked.
         turns: How many answers.
@@ -132,8 +132,8 @@ class Recording:
 
     @property
     def silence(self) -> str:
-        """That the model has answered no question; empty if it has answered one, or has refused one, or has none."""
-        if self.turns or self.refusal or not self.questions:
+        """That the model has answered no question; empty if it has answered one, or has none."""
+        if self.turns or not self.questions:
             return ""
         return f"the model answered none of the {self.questions} questions of the agent"
 

@@ -177,6 +177,8 @@ class Conversation(Closing):
 
     def _failure(self, error: Exception) -> Failure:
         if isinstance(error, Failure):
+            if not self.recording.end and error.__cause__ is None:
+                self.recording.refusal = error.message
             return error
         if isinstance(error, Refused) and not error.is_over:
             return Failure(HTTPStatus.TOO_MANY_REQUESTS, str(error), kind="rate_limit_error", waits=True)
@@ -274,7 +276,6 @@ class Conversation(Closing):
         recording = self.recording
         if request.tools and not self._model.has_tools:
             message = f"tools: {self._model.name} cannot use tools; use a text mode of the agent, or a model with tools"
-            recording.refusal = message
             raise Failure(HTTPStatus.BAD_REQUEST, message, field="tools")
         with recording.asking():
             prompt = recording.prompt(request.messages, request.tools)

@@ -22,6 +22,7 @@ from sandrl.rollouts.proxy.protocols.request import (
     objects,
     offers_tools,
     openai_models,
+    other,
     refuse_fields,
     text,
     wrong,
@@ -41,7 +42,7 @@ class Anthropic:
         for place, tool in enumerate(objects(document.get("tools") or [], "tools")):
             field = f"tools[{place}]"
             if tool.get("type") not in (None, "custom"):
-                raise wrong(f"{field}: only tools with an input_schema can be offered", field)
+                raise wrong(f"{field}: only tools with an input_schema can be offered{other(tool)}", field)
             tools.append(function(tool, field, "input_schema"))
         if not offers_tools(document, none=("none",), auto=("auto",)):
             tools = []

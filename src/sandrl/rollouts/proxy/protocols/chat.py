@@ -21,6 +21,7 @@ from sandrl.rollouts.proxy.protocols.request import (
     offers_tools,
     openai_failure,
     openai_models,
+    other,
     refuse_fields,
     text,
     wrong,
@@ -49,7 +50,7 @@ class Chat:
         for place, tool in enumerate(objects(document.get("tools") or [], "tools")):
             field = f"tools[{place}]"
             if tool.get("type") != "function" or not isinstance(tool.get("function"), dict):
-                raise wrong(f"{field}: only tools of the type function can be offered", field)
+                raise wrong(f"{field}: only tools of the type function can be offered{other(tool)}", field)
             tools.append(function(tool["function"], field))
         if not offers_tools(document, none=("none",), auto=("auto",)):
             tools = []

@@ -163,6 +163,11 @@ def function(tool: Json, field: str, parameters: str = "parameters") -> Json:
     )
 
 
+def other(tool: Json) -> str:
+    """The type of a tool that cannot be offered, as the end of a message."""
+    return f", not {str(tool['type'])[:_SHOWN]!r}" if "type" in tool else ""
+
+
 def _clean(document: Json) -> Json:
     cleaned: Json = json.loads(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
     return cleaned

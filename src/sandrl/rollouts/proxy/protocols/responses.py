@@ -22,6 +22,7 @@ from sandrl.rollouts.proxy.protocols.request import (
     offers_tools,
     openai_failure,
     openai_models,
+    other,
     refuse_fields,
     text,
     wrong,
@@ -45,7 +46,7 @@ class Responses:
         for place, tool in enumerate(objects(document.get("tools") or [], "tools")):
             field = f"tools[{place}]"
             if tool.get("type") != "function":
-                raise wrong(f"{field}: only tools of the type function can be offered", field)
+                raise wrong(f"{field}: only tools of the type function can be offered{other(tool)}", field)
             tools.append(function(tool, field))
         if not offers_tools(document, none=("none",), auto=("auto",)):
             tools = []
