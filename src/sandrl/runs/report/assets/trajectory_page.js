@@ -37,8 +37,8 @@ function factsOf(row) {
 }
 
 function Message({message, number}) {
-  const {role, name, content = '', reasoning = '', tool_calls = [], finish_reason, seconds} = message;
-  const facts = [finish_reason, typeof seconds === 'number' && formatted(seconds, 'seconds')].filter(Boolean).join(' · ');
+  const {role, name, content = '', reasoning = '', tool_calls = [], finish_reason, seconds, is_given} = message;
+  const facts = [is_given && 'said elsewhere', finish_reason, typeof seconds === 'number' && formatted(seconds, 'seconds')].filter(Boolean).join(' · ');
   return html`<li class=${['system', 'user', 'assistant', 'tool'].includes(role) ? `message ${role}` : 'message'}>
     <h3>${name ? `${role}: ${name}` : role}${facts && html`<span class="muted"> ${facts}</span>`}</h3>
     ${reasoning && html`<details class="folded"><summary>Reasoning</summary><${Text} text=${reasoning} label=${`Message ${number}: reasoning`} /></details>`}
@@ -102,7 +102,9 @@ function TrajectoryPage({source, run, rowKey, query}) {
     ${row.second_opinion && html`<p class="verdict"><b>Second opinion</b> ${opinionWords(row.second_opinion)}</p>`}
     <div class="columns"><div class="column"><${Checks} row=${row} key=${row.key} /><${Output} row=${row} />
       ${(row.failures || []).length > 0 && html`<${Section} title="Sandbox failures" id="failures-title"><${Text} text=${row.failures.join('\n')} label="Sandbox failures" /><//>`}
-      ${messages.length > 0 && html`<${Section} title="Messages" id="messages-title"><ol class="messages">${messages.map((message, index) => html`<${Message} message=${message} number=${index + 1} />`)}</ol><//>`}</div>
+      ${messages.length > 0 && html`<${Section} title="Messages" id="messages-title"><ol class="messages">${messages.map((message, index) => html`<${Message} message=${message} number=${index + 1} />`)}</ol><//>`}
+      ${(row.branches || []).map((branch, place) => html`<${Section} title=${`Branch ${place + 1}`} id=${`branch-${place + 1}-title`} aside=${html`<span class="muted">another conversation of the agent</span>`}>
+        <ol class="messages">${(branch.messages || []).map((message, index) => html`<${Message} message=${message} number=${`${index + 1} of branch ${place + 1}`} />`)}</ol><//>`)}</div>
     <div class="column"><${Prompt} problem=${row.problem} />
       ${row.code !== undefined && row.code !== null && html`<${Section} title="Code" id="code-title"><${Code} code=${row.code} label="Code" /><//>`}
       ${row.reasoning && !messages.length && html`<${Section} title="Reasoning" id="reasoning-title"><${Text} text=${row.reasoning} label="Reasoning" /><//>`}
