@@ -143,7 +143,8 @@ RECIPES: Mapping[str, Mapping[str, object]] = {
         "install": "python3 -m venv /opt/aider && /opt/aider/bin/pip install --disable-pip-version-check --quiet"
         " aider-chat==0.86.2",
         "run": "/opt/aider/bin/aider --yes-always --no-git --no-check-update --analytics-disable"
-        ' --model "openai/$MODEL" --message="$INSTRUCTION"',
+        ' --no-show-model-warnings --no-show-release-notes --model "openai/$MODEL" --message="$INSTRUCTION"',
+        "variables": {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
     },
 }
 """Known agents, each with the version that was tried."""

@@ -14,6 +14,7 @@ from typing import Any
 import openai
 import pytest
 
+from sandrl.errors import EndpointError
 from sandrl.models import EndpointModel, Message, ModelEndpoint, Reply, Stopped, ToolCall
 from sandrl.models.messages import TOKEN_ID
 from sandrl.problems import Problem
@@ -534,6 +535,78 @@ def test_after_the_end_nothing_is_answered_and_open_connections_are_closed() -> 
 
 def endpoint(model: ScriptedModel, **options: Any) -> EndpointModel:
     return EndpointModel(ModelEndpoint(model.base_url, SECRET, retries=0), "scripted", **options)
+
+
+class Thinking(Policy):
+    """A policy that answers, or fails, once the agent has been sent something while it waits."""
+
+    def __init__(self, fails: bool) -> None:
+        super().__init__(echo)
+        self.fails = fails
+        self.go = threading.Event()
+
+    def reply(self, *arguments: Any, stop: threading.Event | None = None, **options: Any) -> Reply:
+        assert self.go.wait(10)
+        if self.fails:
+            raise EndpointError("secret words of the endpoint")
+        return super().reply(*arguments, stop=stop, **options)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(
+    ("path", "sign", "end", "error"),
+    [
+        ("chat/completions", b": the model is thinking\n\n", b"data: [DONE]\n\n", b'data: {"error": {"message": '),
+        ("responses", b": the model is thinking\n\n", b"response.completed", b'event: error\ndata: {"type": "error"'),
+        ("messages", b'event: ping\ndata: {"type": "ping"}\n\n', b"message_stop", b"event: error\ndata: "),
+    ],
+)
+def test_a_stream_stays_alive_while_the_model_thinks(
+    path: str, sign: bytes, end: bytes, error: bytes, fails: bool
+) -> None:
+    policy = Thinking(fails)
+    conversation = ModelProxy(policy, alive_seconds=0.01).open()
+    body = json.dumps({"stream": True, "messages": [user("hi")], "input": "hi"}).encode()
+    with conversation, conversation.connect() as connection:
+        connection.settimeout(10)
+        head = f"POST /v1/{path} HTTP/1.1\r\nHost: x\r\nx-api-key: {conversation.token}\r\nContent-Length: {len(body)}"
+        connection.sendall(f"{head}\r\n\r\n".encode() + body)
+        got = b""
+        while got.count(sign) < 2:
+            got += connection.recv(1 << 16)
+        policy.go.set()
+        while not got.endswith(b"0\r\n\r\n"):
+            got += connection.recv(1 << 16)
+    assert got.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert (error if fails else end) in got
+    assert b"secret" not in got
+
+
+def test_clients_read_what_keeps_a_stream_alive_over() -> None:
+    class Slow(Policy):
+        def reply(self, *arguments: Any, **options: Any) -> Reply:
+            time.sleep(0.2)
+            return super().reply(*arguments, **options)
+
+    conversation = ModelProxy(Slow(echo), alive_seconds=0.02).open()
+    with client_of(conversation) as client:
+        stream = client.chat.completions.create(model="any", messages=[user("hi")], stream=True)
+        said = "".join(each.choices[0].delta.content or "" for each in stream)
+        with client.responses.stream(model="any", input="hello") as events:
+            told = events.get_final_response().output_text
+    assert (said, told) == ("answer 1", "answer 1")
+
+
+def test_clients_are_told_of_a_failure_in_a_stream_that_has_begun() -> None:
+    class Failing(Policy):
+        def reply(self, *arguments: Any, **options: Any) -> Reply:
+            time.sleep(0.2)
+            raise EndpointError("gone")
+
+    conversation = ModelProxy(Failing(echo), alive_seconds=0.02).open()
+    with client_of(conversation) as client, pytest.raises(openai.APIError, match="the model failed"):
+        list(client.chat.completions.create(model="any", messages=[user("hi")], stream=True))
+    assert conversation.recording.requests == 1
 
 
 def test_an_agent_that_goes_away_takes_its_request_to_the_endpoint_with_it() -> None:

@@ -34,6 +34,7 @@ _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 
 
 class Anthropic:
+    alive = event({"type": "ping"}, "ping")
     models = staticmethod(openai_models)
 
     def read(self, document: Json) -> Request:
@@ -101,8 +102,14 @@ class Anthropic:
         yield _event({"type": "message_stop"})
 
     def failure(self, failure: Failure) -> bytes:
-        error = {"type": failure.kind, "message": failure.message}
-        return json.dumps({"type": "error", "error": error}).encode()
+        return json.dumps(_error(failure)).encode()
+
+    def broken(self, failure: Failure) -> bytes:
+        return _event(_error(failure))
+
+
+def _error(failure: Failure) -> Json:
+    return {"type": "error", "error": {"type": failure.kind, "message": failure.message}}
 
 
 def _event(document: Json) -> bytes:

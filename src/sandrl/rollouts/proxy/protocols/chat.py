@@ -9,6 +9,8 @@ from typing import Any
 from sandrl.events.results import is_cut_off
 from sandrl.models.messages import Message, Reply
 from sandrl.rollouts.proxy.protocols.request import (
+    OPENAI_ALIVE,
+    Failure,
     Json,
     Request,
     call,
@@ -41,6 +43,7 @@ _REFUSED = {
 
 
 class Chat:
+    alive = OPENAI_ALIVE
     failure = staticmethod(openai_failure)
     models = staticmethod(openai_models)
 
@@ -106,6 +109,9 @@ class Chat:
         if request.tells_usage:
             yield event({**head, "choices": [], "usage": document["usage"]})
         yield b"data: [DONE]\n\n"
+
+    def broken(self, failure: Failure) -> bytes:
+        return b"data: " + openai_failure(failure) + b"\n\n"
 
 
 def _message(said: Json, field: str) -> Message:

@@ -71,7 +71,13 @@ class Failure(Exception):
 
 
 class Protocol(Interface):
-    """A protocol of a model's vendor."""
+    """A protocol of a model's vendor.
+
+    Attributes:
+        alive: What may be sent in a stream at any time, and has no meaning.
+    """
+
+    alive: bytes
 
     def read(self, document: Json) -> Request:
         """The request.
@@ -90,6 +96,10 @@ class Protocol(Interface):
         ...
 
     def failure(self, failure: Failure) -> bytes: ...
+
+    def broken(self, failure: Failure) -> bytes:
+        """The same in a stream that has begun."""
+        ...
 
     def models(self, names: Sequence[str]) -> bytes: ...
 
@@ -215,6 +225,9 @@ def event(document: Json, name: str = "") -> bytes:
 def openai_failure(failure: Failure) -> bytes:
     error = {"message": failure.message, "type": failure.kind, "param": failure.field, "code": failure.code}
     return json.dumps({"error": error}).encode()
+
+
+OPENAI_ALIVE = b": the model is thinking\n\n"
 
 
 def openai_models(names: Sequence[str]) -> bytes:

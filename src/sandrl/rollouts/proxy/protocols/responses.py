@@ -10,6 +10,8 @@ from typing import Any
 from sandrl.events.results import is_cut_off
 from sandrl.models.messages import Message, Reply
 from sandrl.rollouts.proxy.protocols.request import (
+    OPENAI_ALIVE,
+    Failure,
     Json,
     Request,
     call,
@@ -34,6 +36,7 @@ _REFUSED = {"previous_response_id": (), "conversation": (), "background": (False
 
 
 class Responses:
+    alive = OPENAI_ALIVE
     failure = staticmethod(openai_failure)
     models = staticmethod(openai_models)
 
@@ -139,6 +142,10 @@ class Responses:
                 yield made("response.function_call_arguments.done", **at, **told)
             yield made("response.output_item.done", output_index=place, item=item)
         yield made(f"response.{document['status']}", response=document)
+
+    def broken(self, failure: Failure) -> bytes:
+        told = {"code": failure.code or failure.kind, "message": failure.message, "param": failure.field}
+        return event({"type": "error", "sequence_number": 0, **told}, "error")
 
 
 def _identifier(prefix: str) -> str:
