@@ -413,6 +413,9 @@ def test_a_body_that_is_no_request_is_refused_in_the_form_of_the_protocol(body: 
         ("/v1/chat/completions", {"stop": ["a"]}),
         ("/v1/chat/completions", {"response_format": {"type": "json_object"}}),
         ("/v1/messages", {"stop_sequences": ["a"]}),
+        ("/v1/messages", {"output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {}}}}),
+        ("/v1/responses", {"text": {"format": {"type": "json_object"}}}),
+        ("/v1/responses", {"tools": [{"type": "web_search"}]}),
         ("/v1/responses", {"previous_response_id": "resp_1"}),
     ],
 )
@@ -421,7 +424,80 @@ def test_a_field_that_the_policy_cannot_be_held_to_is_refused_by_its_name(path: 
         asked = {"messages": [user("x")], "input": "x"}
         assert post(conversation, json.dumps(asked).encode(), path=path)[0] == 200
         status, document = post(conversation, json.dumps({**asked, **fields}).encode(), path=path)
-    assert (status, next(iter(fields)) in document["error"]["message"]) == (400, True)
+    assert (status, document["error"]["message"].startswith(tuple(fields))) == (400, True)
+
+
+PICTURE = "data:image/png;base64,AAAA"
+CALLED = {"id": "c", "type": "function", "function": {"name": "see", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        (
+            "/v1/chat/completions",
+            {
+                "messages": [
+                    user("look"),
+                    {"role": "assistant", "content": None, "tool_calls": [CALLED]},
+                    {
+                        "role": "tool",
+                        "tool_call_id": "c",
+                        "content": [
+                            {"type": "text", "text": "a.png: "},
+                            {"type": "image_url", "image_url": {"url": PICTURE}},
+                        ],
+                    },
+                ]
+            },
+        ),
+        (
+            "/v1/responses",
+            {
+                "input": [
+                    {"role": "user", "content": "look"},
+                    {"type": "function_call", "call_id": "c", "name": "see", "arguments": "{}"},
+                    {
+                        "type": "function_call_output",
+                        "call_id": "c",
+                        "output": [
+                            {"type": "input_text", "text": "a.png: "},
+                            {"type": "input_image", "image_url": PICTURE},
+                        ],
+                    },
+                ]
+            },
+        ),
+        (
+            "/v1/messages",
+            {
+                "messages": [
+                    user("look"),
+                    {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "see", "input": {}}]},
+                    {
+                        "role": "user",
+                        "content": [
+                            {
+                                "type": "tool_result",
+                                "tool_use_id": "c",
+                                "content": [{"type": "text", "text": "a.png: "}, {"type": "image", "source": {}}],
+                            }
+                        ],
+                    },
+                ]
+            },
+        ),
+    ],
+)
+def test_words_replace_an_image_of_a_tool_and_others_are_refused(path: str, asked: dict[str, Any]) -> None:
+    policy = Policy(echo)
+    with ModelProxy(policy).open() as conversation:
+        assert post(conversation, json.dumps(asked).encode(), path=path)[0] == 200
+        [said] = policy.asked
+        assert (said[-1].role, said[-1].content) == ("tool", "a.png: (an image, which this model cannot see)")
+        text = json.dumps(asked).replace('"look"', '[{"type": "image", "source": {}}]')
+        status, document = post(conversation, text.encode(), path=path)
+    assert (status, "reads text only, not 'image'" in document["error"]["message"]) == (400, True)
 
 
 def test_nul_and_halves_of_characters_are_text_like_other_text() -> None:

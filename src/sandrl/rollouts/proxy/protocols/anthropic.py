@@ -39,6 +39,7 @@ class Anthropic:
 
     def read(self, document: Json) -> Request:
         refuse_fields(document, _REFUSED)
+        refuse_fields(document, {"format": ()}, inside="output_config")
         tools = []
         for place, tool in enumerate(objects(document.get("tools") or [], "tools")):
             field = f"tools[{place}]"
@@ -134,7 +135,7 @@ def _messages(said: Json, field: str) -> Sequence[Message]:
     results = [
         Message(
             "tool",
-            content_text(each.get("content"), f"{field}.content"),
+            content_text(each.get("content"), f"{field}.content", is_of_tool=True),
             tool_call_id=text(each.get("tool_use_id"), f"{field}.content.tool_use_id"),
         )
         for each in blocks

@@ -118,7 +118,7 @@ def _message(said: Json, field: str) -> Message:
     role = _ROLES.get(text(said.get("role"), f"{field}.role"))
     if role is None:
         raise wrong(f"{field}.role: must be one of {', '.join(_ROLES)}", field)
-    content = content_text(said.get("content"), f"{field}.content")
+    content = content_text(said.get("content"), f"{field}.content", is_of_tool=role == "tool")
     if role == "tool":
         return Message(role, content, tool_call_id=text(said.get("tool_call_id"), f"{field}.tool_call_id"))
     if role != "assistant":

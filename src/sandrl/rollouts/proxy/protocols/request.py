@@ -14,7 +14,10 @@ from sandrl.models.messages import Message, Reply, ToolCall
 
 Json: TypeAlias = Mapping[str, Any]
 
+IMAGE = "(an image, which this model cannot see)"
+
 _SHOWN = 100
+_IMAGES = ("image", "image_url", "input_image")
 _MOST_OPENINGS = 100_000
 
 
@@ -147,8 +150,11 @@ def objects(value: object, field: str) -> list[Json]:
     return value
 
 
-def content_text(value: object, field: str, *, skipped: frozenset[str] = frozenset()) -> str:
-    """The text of a content, which may be a list of parts; those of the types `skipped` are left out."""
+def content_text(value: object, field: str, *, skipped: frozenset[str] = frozenset(), is_of_tool: bool = False) -> str:
+    """The text of a content, which may be a list of parts; those of the types `skipped` are left out.
+
+    What a tool has returned cannot be refused, because the policy has called it: words replace its images.
+    """
     if value is None or isinstance(value, str):
         return text(value or "", field)
     said = []
@@ -156,6 +162,8 @@ def content_text(value: object, field: str, *, skipped: frozenset[str] = frozens
         kind = part.get("type")
         if kind in ("text", "input_text", "output_text"):
             said.append(text(part.get("text"), f"{field}.text"))
+        elif is_of_tool and kind in _IMAGES:
+            said.append(IMAGE)
         elif not isinstance(kind, str) or kind not in skipped:
             raise wrong(f"{field}: the policy reads text only, not {str(kind)[:_SHOWN]!r}", field)
     return "".join(said)
@@ -194,12 +202,18 @@ def flag(document: Json, field: str) -> bool:
     return bool(value)
 
 
-def refuse_fields(document: Json, fields: Mapping[str, Sequence[object]]) -> None:
-    """Refuses fields with a value that a policy cannot be held to: each field with the values that it may have."""
+def refuse_fields(document: Json, fields: Mapping[str, Sequence[object]], inside: str = "") -> None:
+    """Refuses fields with a value that a policy cannot be held to: each field with the values that it may have.
+
+    Args:
+        inside: The field of the document that has them; empty for the document itself.
+    """
+    found = document.get(inside) if inside else document
     for field, allowed in fields.items():
-        value = document.get(field)
+        value = found.get(field) if isinstance(found, dict) else None
         if value not in (None, [], {}) and value not in allowed:
-            raise wrong(f"{field}: the policy answers without it; leave it out", field)
+            place = f"{inside}.{field}" if inside else field
+            raise wrong(f"{place}: the policy answers without it; leave it out", place)
 
 
 def offers_tools(document: Json, *, none: Sequence[object], auto: Sequence[object]) -> bool:

@@ -42,9 +42,7 @@ class Responses:
 
     def read(self, document: Json) -> Request:
         refuse_fields(document, _REFUSED)
-        form = document.get("text")
-        if isinstance(form, dict):
-            refuse_fields(form, {"format": ({"type": "text"},)})
+        refuse_fields(document, {"format": ({"type": "text"},)}, inside="text")
         tools = []
         for place, tool in enumerate(objects(document.get("tools") or [], "tools")):
             field = f"tools[{place}]"
@@ -167,7 +165,7 @@ def _add(messages: list[Message], item: Json, field: str) -> None:
         else:
             messages.append(Message("assistant", tool_calls=(made,)))
     elif kind == "function_call_output":
-        output = content_text(item.get("output"), f"{field}.output")
+        output = content_text(item.get("output"), f"{field}.output", is_of_tool=True)
         messages.append(Message("tool", output, tool_call_id=text(item.get("call_id"), f"{field}.call_id")))
     elif kind != "reasoning":
         raise wrong(f"{field}: the policy cannot read items of the type {str(kind)[:100]!r}", field)
