@@ -393,7 +393,7 @@ class _Agent(_Task):
         assert agent is not None, "it is one of an agent"
         self.installed = agent
         if not self.place.place.connection.is_local:
-            message = "agent: works on runtimes of this machine, whose sandboxes reach the recording proxy"
+            message = "agent: the sandboxes of this runtime do not reach the recording proxy"
             raise UsageError(message, hint="use `runtime` local", fields=("agent", "runtime"))
         listener = socket.create_server(("127.0.0.1", 0))
         self.ports: tuple[int, ...] = (listener.getsockname()[1],)

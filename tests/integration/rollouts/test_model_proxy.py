@@ -771,6 +771,24 @@ def test_a_failure_of_the_endpoint_reaches_the_agent_without_its_address_and_key
     assert (conversation.recording.error is not None) is (fault.status in (401, 404))
 
 
+@pytest.mark.parametrize("is_outage", [False, True])
+def test_a_conversation_that_the_model_fails_at_is_refused_and_an_outage_loses_the_episode(is_outage: bool) -> None:
+    def script(question: Question) -> Says | Fault:
+        is_poison = "poison" in json.dumps(question.messages)
+        return Fault(500) if is_poison or (is_outage and question.number) else Says("fine")
+
+    with ScriptedModel(script) as model:
+        conversation = ModelProxy(endpoint(model)).open()
+        with client_of(conversation) as client:
+            ask(client, user("one"))
+            with pytest.raises(openai.InternalServerError if is_outage else openai.BadRequestError):
+                ask(client, user("one"), assistant("fine"), user("poison"))
+            if not is_outage:
+                assert ask(client, user("two")).content == "fine"
+    recording = conversation.recording
+    assert (bool(recording.loss), recording.turns) == ((True, 1) if is_outage else (False, 2))
+
+
 def test_a_refusal_in_the_words_of_an_agent_does_not_change_how_the_others_are_asked() -> None:
     def script(question: Question) -> Says | Fault:
         if "chat template" in json.dumps(question.messages):

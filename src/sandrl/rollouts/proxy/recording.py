@@ -100,6 +100,7 @@ class Recording:
         error: What no episode can go on with, such as a refused key; None if there is nothing.
         refusal: Why the proxy or the model refused the last request that was refused before the end; empty if none was.
             Where the model has never answered, it or the agent may have been set up wrongly.
+        first: What was answered first; None before.
         requests: How many requests there were, those that were refused included.
         questions: How many of them the model was asked.
         turns: How many answers.
@@ -112,6 +113,7 @@ class Recording:
     loss: str = ""
     error: Exception | None = None
     refusal: str = ""
+    first: Prompt | None = None
     requests: int = 0
     questions: int = 0
     turns: int = 0
@@ -214,6 +216,7 @@ class Recording:
         """Adds an answer; one that comes after the end is kept, because the agent may have had it."""
         message = reply.message
         with self._lock:
+            self.first = self.first or prompt
             self.turns += 1
             self.prompt_tokens += reply.prompt_tokens
             self.completion_tokens += reply.completion_tokens

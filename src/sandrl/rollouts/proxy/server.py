@@ -27,9 +27,10 @@ from sandrl.closing import Closing
 from sandrl.errors import EndpointError, RequestRefusedError
 from sandrl.models.client import Stopped
 from sandrl.models.loop import LoopThread
+from sandrl.models.messages import Reply
 from sandrl.models.protocol import Player
 from sandrl.rollouts.proxy.protocols import ROUTES, Failure, Protocol, read_json
-from sandrl.rollouts.proxy.recording import ProxyLimits, Recording, Refused
+from sandrl.rollouts.proxy.recording import Prompt, ProxyLimits, Recording, Refused
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Event: TypeAlias = MutableMapping[str, Any]
@@ -291,7 +292,9 @@ class Conversation(Closing):
         with recording.asking():
             prompt = recording.prompt(request.messages, request.tools)
             try:
-                reply = self._model.reply(prompt.messages, prompt.tools, stop=_Either(stop, self._stop))
+                reply = self._reply(prompt, _Either(stop, self._stop))
+            except Failure:
+                raise
             except Stopped:
                 raise (Refused(recording.end) if recording.end else _Gone()) from None
             except Exception as error:
@@ -307,6 +310,24 @@ class Conversation(Closing):
         if request.is_stream:
             return b"".join(protocol.events(request, document)), _STREAM
         return _written(document), _JSON
+
+    # An agent must not be able to lose its episode with a conversation that a model fails at. So the one that was
+    # answered first is asked again: if that is answered, and this one fails once more, only this one is refused.
+    def _reply(self, prompt: Prompt, stop: threading.Event) -> Reply:
+        def ask(asked: Prompt) -> Reply:
+            return self._model.reply(asked.messages, asked.tools, stop=stop)
+
+        try:
+            return ask(prompt)
+        except EndpointError:
+            if self.recording.first is None:
+                raise
+        ask(self.recording.first)
+        try:
+            return ask(prompt)
+        except EndpointError as error:
+            message = "the model fails at this conversation, and at no other"
+            raise Failure(HTTPStatus.BAD_REQUEST, message, is_final=True) from error
 
 
 class _Connection(H11Protocol):
