@@ -194,13 +194,15 @@ def test_rows_are_found_by_what_the_completions_say(browser: Any, site: Path | s
 
 def test_branches_of_an_episode_are_shown_below_its_messages(browser: Any, live: str, runs_dir: Path) -> None:
     branch = BranchRow(messages=(MessageRow(role="assistant", content=HOSTILE, is_given=True),))
-    write_run(
-        runs_dir, [trajectory(messages=(MessageRow(role="user", content="x"),), branches=(branch,))], name="agents"
-    )
+    messages = (MessageRow(role="user", content="x"),)
+    row = trajectory(messages=messages, branches=(branch,), episode={"agent_output": f"bye {HOSTILE}"})
+    write_run(runs_dir, [row], name="agents")
     with opened(browser, live) as seen:
         go(seen.page, f"run/{key_of(seen.page, 'agents')}/t/-.0")
         shown = seen.page.locator("#detail")
         expect(shown).to_contain_text("Branch 1")
+        expect(shown.locator("#output-title")).to_be_visible()
+        expect(shown).to_contain_text("bye </script>")
         expect(shown).to_contain_text("assistant said elsewhere")
         expect(shown).to_contain_text("window.owned")
         assert seen.page.evaluate("window.owned") is None

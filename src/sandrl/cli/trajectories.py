@@ -150,8 +150,9 @@ def _print_trajectory(
     if row.second_opinion is not None:
         style = "bold yellow" if row.second_opinion.is_disagreement else "dim"
         console.print(Text(f"second opinion: {_opinion_words(row.second_opinion)}"), style=style)
-    for name, text in (("stdout", row.stdout), ("stderr", row.stderr)):
-        if text:
+    said = row.episode.get("agent_output")
+    for name, text in (("output of the agent", said), ("stdout", row.stdout), ("stderr", row.stderr)):
+        if isinstance(text, str) and text:
             _print_block(console, name, text, full=full)
     if row.truncated:
         console.print(Text("(the output was cut at the limit)"), style="dim")

@@ -87,11 +87,13 @@ class Recipe(BaseModel):
 
 
 _HINT = "a known agent, a command, or a file with a recipe (*.toml)"
-_NPM = "command -v npm >/dev/null || { echo 'the image has no npm' >&2; exit 1; }; npm install --global "
-_MINI = (
-    "python3 -m venv /opt/mini-swe-agent && /opt/mini-swe-agent/bin/pip install --disable-pip-version-check --quiet"
-    " mini-swe-agent==2.4.6"
+# Without what they keep for a next time: runs keep all that an installation has changed.
+_NPM = (
+    "command -v npm >/dev/null || {{ echo 'the image has no npm' >&2; exit 1; }};"
+    " npm install --global --cache /tmp/npm {package} && rm -rf /tmp/npm"
 )
+_PIP = "python3 -m venv /opt/{name} && /opt/{name}/bin/pip install --disable-pip-version-check --no-cache-dir --quiet "
+_MINI = _PIP.format(name="mini-swe-agent") + "mini-swe-agent==2.4.6"
 _MINI_RUN = (
     '/opt/mini-swe-agent/bin/mini --yolo --exit-immediately --cost-limit 0{config} --model "openai/$MODEL"'
     ' --output /logs/agent/mini-swe-agent.json --task "$INSTRUCTION"'
@@ -122,26 +124,25 @@ RECIPES: Mapping[str, Mapping[str, object]] = {
         "variables": _MINI_VARIABLES,
     },
     "claude-code": {
-        "install": f"{_NPM}@anthropic-ai/claude-code@2.1.332",
+        "install": _NPM.format(package="@anthropic-ai/claude-code@2.1.332"),
         "run": 'claude --print --permission-mode bypassPermissions --model "$MODEL" -- "$INSTRUCTION"',
         "variables": {"IS_SANDBOX": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
     },
     "codex": {
-        "install": f"{_NPM}@openai/codex@0.171.0",
+        "install": _NPM.format(package="@openai/codex@0.171.0"),
         "run": "codex exec --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check"
         " -c model_provider=proxy -c model_providers.proxy.name=proxy -c model_providers.proxy.env_key=OPENAI_API_KEY"
         ' -c model_providers.proxy.base_url="$OPENAI_BASE_URL" -c web_search=disabled -c features.multi_agent=false'
         ' --model "$MODEL" -- "$INSTRUCTION"',
     },
     "opencode": {
-        "install": f"{_NPM}opencode-ai@1.18.33",
+        "install": _NPM.format(package="opencode-ai@1.18.33"),
         # As an argument, an instruction with spaces would be put between quotes.
         "run": """printf %s "$INSTRUCTION" | opencode run --model proxy/policy""",
         "variables": {"OPENCODE_CONFIG_CONTENT": json.dumps(_OPENCODE)},
     },
     "aider": {
-        "install": "python3 -m venv /opt/aider && /opt/aider/bin/pip install --disable-pip-version-check --quiet"
-        " aider-chat==0.86.2",
+        "install": _PIP.format(name="aider") + "aider-chat==0.86.2",
         "run": "/opt/aider/bin/aider --yes-always --no-git --no-check-update --analytics-disable"
         ' --no-show-model-warnings --no-show-release-notes --model "openai/$MODEL" --message="$INSTRUCTION"',
         "variables": {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},

@@ -28,7 +28,7 @@ function factsOf(row) {
   for (const [part, count] of Object.entries(row.tokens || {})) facts.push([`${part} tokens`, formatted(count)]);
   for (const [name, value] of Object.entries(row.scores || {})) facts.push([name, formatted(value)]);
   for (const [name, value] of Object.entries(row.components || {})) facts.push([name, `${value >= 0 ? '+' : ''}${formatted(value)}`]);
-  for (const [name, value] of Object.entries(row.episode || {})) facts.push([name.replaceAll('_', ' '), typeof value === 'object' ? JSON.stringify(value) : String(value)]);
+  for (const [name, value] of Object.entries(row.episode || {})) if (name !== 'agent_output') facts.push([name.replaceAll('_', ' '), typeof value === 'object' ? JSON.stringify(value) : String(value)]);
   if (row.finish_reason) facts.push(['answer ended', row.cut_off ? `${row.finish_reason}: cut off at the token limit` : row.finish_reason]);
   if (row.cached) facts.push(['verdict', 'from an identical completion']);
   for (const name of ['retries', 'reruns', 'canaries']) if (row[name]) facts.push([name, formatted(row[name])]);
@@ -48,9 +48,10 @@ function Message({message, number}) {
 }
 
 function Output({row}) {
-  if (!row.stdout && !row.stderr && !row.truncated) return null;
+  const texts = [['agent', (row.episode || {}).agent_output], ['stdout', row.stdout], ['stderr', row.stderr]].filter(([, text]) => text);
+  if (!texts.length && !row.truncated) return null;
   return html`<${Section} title="Output" id="output-title">
-    ${['stdout', 'stderr'].map((name) => row[name] && html`<h3>${name}</h3><${Text} text=${row[name]} label=${name} />`)}
+    ${texts.map(([name, text]) => html`<h3>${name}</h3><${Text} text=${String(text)} label=${name} />`)}
     ${row.truncated && html`<p class="muted small">The output was longer than the stored part.</p>`}<//>`;
 }
 
