@@ -94,7 +94,7 @@ def test_anthropics_client_gets_errors_of_its_own_kinds_and_does_not_try_again()
             stranger.messages.create(**asked)
         with anthropic.Anthropic(base_url=address, api_key=conversation.token) as client:
             client.messages.create(**asked)
-            with pytest.raises(anthropic.PermissionDeniedError, match="more than 1 turns"):
+            with pytest.raises(anthropic.AuthenticationError, match="more than 1 turns"):
                 client.messages.create(**asked)
     assert conversation.recording.requests == 2
 

@@ -313,7 +313,7 @@ def test_a_request_beyond_a_limit_ends_the_conversation_with_a_reason(limits: Pr
     with client_of(conversation) as client:
         ask(client, user("one"))
         for _ in range(2):
-            with pytest.raises(openai.PermissionDeniedError, match=reason):
+            with pytest.raises(openai.AuthenticationError, match=reason):
                 ask(client, user("two"))
     assert reason in conversation.recording.end
     assert len(policy.asked) == 1
@@ -326,7 +326,7 @@ def test_a_body_beyond_the_limit_ends_the_conversation_before_it_is_read() -> No
         assert status == 413
         assert "more than 1000 bytes" in conversation.recording.end
         status, document = post(conversation, json.dumps({"messages": [user("one")]}).encode())
-    assert (status, "the episode is over" in document["error"]["message"]) == (403, True)
+    assert (status, "the episode is over" in document["error"]["message"]) == (401, True)
 
 
 def test_chunks_beyond_the_limit_end_the_conversation() -> None:
@@ -579,7 +579,7 @@ def test_the_end_of_a_conversation_answers_those_that_wait_with_its_reason() -> 
         conversation.end("time limit")
         thread.join()
     ((status, document),) = found
-    assert (status, "time limit" in document["error"]["message"]) == (403, True)
+    assert (status, "time limit" in document["error"]["message"]) == (401, True)
 
 
 def test_a_mistake_of_the_proxy_ends_the_conversation_and_does_not_lose_the_episode() -> None:
@@ -590,7 +590,7 @@ def test_a_mistake_of_the_proxy_ends_the_conversation_and_does_not_lose_the_epis
 
     with ModelProxy(Odd(echo)).open() as conversation:
         status, document = post(conversation, json.dumps({"messages": [user("one")]}).encode())
-        assert (status, document["error"]["type"]) == (403, "permission_error")
+        assert (status, document["error"]["type"]) == (401, "authentication_error")
         assert conversation.recording.end == "the proxy failed: TypeError"
         assert conversation.recording.loss == ""
 
@@ -601,7 +601,7 @@ def test_after_the_end_nothing_is_answered_and_open_connections_are_closed() -> 
     connection = conversation.connect()
     conversation.end("time limit")
     status, document = post(conversation, body)
-    assert (status, "time limit" in document["error"]["message"]) == (403, True)
+    assert (status, "time limit" in document["error"]["message"]) == (401, True)
     conversation.close()
     with connection:
         connection.settimeout(10)

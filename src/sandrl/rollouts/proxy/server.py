@@ -194,7 +194,8 @@ class Conversation(Closing):
             # The agent has found a mistake of the proxy. It does not save the episode from its verdict.
             self.recording.finish(f"the proxy failed: {type(error).__name__}")
         message = f"the episode is over: {self.recording.end}"
-        return Failure(HTTPStatus.FORBIDDEN, message, kind="permission_error", is_final=True)
+        # Agents give up at this status; LiteLLM's, such as mini-swe-agent, repeat others for minutes.
+        return Failure(HTTPStatus.UNAUTHORIZED, message, kind="authentication_error", is_final=True)
 
     def _check_token(self, scope: Scope) -> None:
         given = [
