@@ -305,6 +305,7 @@ def test_responses_are_answered_streamed_and_continued() -> None:
         (ProxyLimits(turns=1), "more than 1 turns"),
         (ProxyLimits(requests=1), "more than 1 requests"),
         (ProxyLimits(tokens=1), "1 are allowed"),
+        (ProxyLimits(kept_bytes=1), "conversations of the agent have more than 1 bytes"),
     ],
 )
 def test_a_request_beyond_a_limit_ends_the_conversation_with_a_reason(limits: ProxyLimits, reason: str) -> None:
@@ -317,6 +318,18 @@ def test_a_request_beyond_a_limit_ends_the_conversation_with_a_reason(limits: Pr
                 ask(client, user("two"))
     assert reason in conversation.recording.end
     assert len(policy.asked) == 1
+
+
+def test_what_is_kept_is_counted_as_it_is_written() -> None:
+    conversation = ModelProxy(Policy(echo)).open()
+    with client_of(conversation) as client:
+        asked = [user("\u00e9\0" * 1000)]
+        for _ in range(3):
+            asked += [assistant(ask(client, *asked, tools=TOOLS).content), user("go on")]
+        ask(client, user("\u00e9\0" * 1000))
+    recording = conversation.recording
+    written = sum(len(branch.to_row().model_dump_json().encode()) for branch in recording.branches)
+    assert abs(recording.kept_bytes - written) < 200
 
 
 def test_a_body_beyond_the_limit_ends_the_conversation_before_it_is_read() -> None:

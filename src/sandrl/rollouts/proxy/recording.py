@@ -30,6 +30,7 @@ class ProxyLimits:
         requests: How many requests, those that were refused included.
         tokens: How many tokens of prompts and answers together; the answer that exceeds them is the last one.
         body_bytes: The largest request.
+        kept_bytes: How much is kept of all branches, as JSON; with more, nobody could read the row of the episode.
         parallel: How many requests are read and answered at once; one more is to come again later.
         connections: How many connections are open at once; one more is closed.
     """
@@ -38,6 +39,7 @@ class ProxyLimits:
     requests: int = 5000
     tokens: int | None = None
     body_bytes: int = 8 << 20
+    kept_bytes: int = 48 << 20
     parallel: int = 16
     connections: int = 64
 
@@ -106,6 +108,7 @@ class Recording:
         turns: How many answers.
         prompt_tokens: How many tokens the prompts of all answers have.
         seconds: How long the model took for all answers.
+        kept_bytes: How much all branches have, as JSON.
     """
 
     limits: ProxyLimits = field(default_factory=ProxyLimits)
@@ -121,6 +124,7 @@ class Recording:
     completion_tokens: int = 0
     retries: int = 0
     seconds: float = 0.0
+    kept_bytes: int = 0
     _branches: list[Branch] = field(default_factory=list)
     _open: int = 0
     _asking: int = 0
@@ -181,6 +185,8 @@ class Recording:
                 self.end = f"the agent asked for more than {limits.turns} turns"
             if not self.end and limits.tokens is not None and used >= limits.tokens:
                 self.end = f"the agent used {used} tokens, and {limits.tokens} are allowed"
+            if not self.end and self.kept_bytes >= limits.kept_bytes:
+                self.end = f"the conversations of the agent have more than {limits.kept_bytes} bytes"
             if self.end:
                 raise Refused(self.end)
             if self.turns + self._asking >= limits.turns:
@@ -226,11 +232,13 @@ class Recording:
             if number is not None:
                 branch = self._branches[number]
                 if len(branch.messages) == prompt.known and _continues(branch, reply.prompt):
+                    self.kept_bytes += _size(*prompt.messages[prompt.known :], message)
                     self._branches[number] = replace(
                         branch, messages=(*prompt.messages, message), prompts=(*branch.prompts, reply.prompt)
                     )
                     return
             messages = (*_given(prompt.messages), message)
+            self.kept_bytes += _size(*messages) + len(json.dumps(prompt.tools, ensure_ascii=False).encode())
             self._branches.append(Branch(messages, prompt.tools, (reply.prompt,)))
 
 
@@ -245,6 +253,11 @@ def token_ids(message: Message) -> tuple[int, ...]:
     if not all(token.startswith(TOKEN_ID) for token in message.tokens):
         return ()
     return tuple(int(token.removeprefix(TOKEN_ID)) for token in message.tokens)
+
+
+def _size(*messages: Message) -> int:
+    rows = (message.to_row().model_dump_json() for message in messages)
+    return sum(len(row.encode()) for row in rows)
 
 
 def _canonical(arguments: str) -> str:
