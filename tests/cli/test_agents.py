@@ -175,7 +175,10 @@ def test_an_instruction_arrives_as_it_is(sandrl: Run, tasks: Path) -> None:
 def test_an_agent_that_cannot_be_installed_says_nothing_about_its_model(sandrl: Run, tasks: Path) -> None:
     (tasks.parent / "broken.toml").write_text("run = 'true'\ninstall = 'echo no such package >&2; exit 4'\n")
     with ScriptedModel(works) as server:
-        rows = evaluate(sandrl, tasks, "broken.toml", server)
+        words = ("--base-url", server.base_url, "--samples", "1", "--runs-dir", "runs", "--run-name", "r")
+        told = sandrl("eval", "--problems", tasks, "--agent", "broken.toml", *words).stderr
+    rows = rows_of(tasks.parent / "runs/r")
+    assert told.count("Agent: installing broken in ") == 1
     assert {row.reward for row in rows.values()} == {None}
     assert "cannot be installed in the image" in rows["write-0"].detail
     assert "exit code 4: no such package" in rows["write-0"].detail

@@ -18,6 +18,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from sandrl.errors import InfrastructureError, UsageError
+from sandrl.events import AgentInstalling, Emit, ignore
 from sandrl.files import read_regular
 from sandrl.sandboxes import Shape, State, network_of
 from sandrl.settings import NetworkMode
@@ -176,7 +177,7 @@ class Installed:
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def state(self, image: str, make: Callable[[Shape], Machine]) -> State | None:
+    def state(self, image: str, make: Callable[[Shape], Machine], emit: Emit = ignore) -> State | None:
         """The state with the agent over an image; None if there is nothing to install.
 
         Raises:
@@ -190,6 +191,7 @@ class Installed:
         with lock:
             known = self._states.get(image)
             if known is None:
+                emit(AgentInstalling(self.recipe.name, image))
                 known = self._states[image] = self._install(image, make)
         if isinstance(known, str):
             raise InfrastructureError(known)

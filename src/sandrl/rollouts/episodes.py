@@ -402,7 +402,7 @@ class _Agent(_Task):
             super().play()
 
     def state(self, image: str, make: Callable[[Shape], Machine]) -> State | None:
-        return self.installed.state(image, make)
+        return self.installed.state(image, make, self.place.emit)
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         episode, recipe, conversation = self.episode, self.installed.recipe, self.conversation
