@@ -12,8 +12,9 @@ import pytest
 from sandrl.runs import RunReader, TrajectoryRow
 from tests.cli.conftest import Run
 from tests.support.scripted_model import Answer, Fault, Question, Says, ScriptedModel
-from tests.support.tasks.base import import_task_base
-from tests.support.tasks.shell import judge, write_shell_task
+from tests.support.task_directories import write_task
+from tests.support.tasks.base import BASE, import_task_base
+from tests.support.tasks.shell import HOME, judge, write_shell_task
 
 # An agent in the shell of the image: it asks what to do, does it, and says how it went.
 AGENT = r"""
@@ -144,6 +145,27 @@ def test_what_an_agent_leaves_running_asks_nothing_more(sandrl: Run, tasks: Path
     with ScriptedModel(works) as server:
         [row] = evaluate(sandrl, tasks, "left.toml", server).values()
     assert (row.reward, row.episode["end"]) == (1.0, "the agent ended")
+
+
+def test_an_agent_is_started_for_each_step_and_asks_in_all_of_them(sandrl: Run, tasks: Path) -> None:
+    shutil.rmtree(tasks)
+    config = (
+        'schema_version = "1.4"\n[[steps]]\nname = "first"\n[[steps]]\nname = "second"\n[agent]\nuser = "app"\n'
+        f'[environment]\ndocker_image = "{BASE}"\nworkdir = "{HOME}"\nmemory_mb = 128\nstorage_mb = 64\n'
+    )
+    files: dict[str, str | None] = dict.fromkeys(("instruction.md", "tests/test.sh", "solution/solve.sh"))
+    for number, name in ((0, "first"), (2, "second")):
+        files[f"steps/{name}/instruction.md"] = f"Write {number} into the file answer."
+        files[f"steps/{name}/tests/test.sh"] = judge(str(number))
+    write_task(tasks / "two", {"task.toml": config, **files})
+    (tasks.parent / "shell.toml").write_text(f"run = '''{AGENT}'''\n")
+    with ScriptedModel(works) as server:
+        [row] = evaluate(sandrl, tasks, "shell.toml", server).values()
+    assert (row.reward, row.episode["end"]) == (1.0, "the agent ended")
+    assert [row.messages[0].content, *(branch.messages[0].content for branch in row.branches)] == [
+        "Write 0 into the file answer.",
+        "Write 2 into the file answer.",
+    ]
 
 
 def test_the_end_of_both_outputs_of_an_agent_is_kept(sandrl: Run, tasks: Path) -> None:
