@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from sandrl.rollouts.agents import RECIPES, Recipe
 from sandrl.runs import RunReader, TrajectoryRow
 from tests.cli.conftest import Run
 from tests.support.scripted_model import Answer, Fault, Question, Says, ScriptedModel
@@ -231,6 +234,15 @@ def test_what_cannot_be_an_agent_is_refused(sandrl: Run, tasks: Path, words: tup
     done = sandrl("eval", "--problems", tasks, "--base-url", "http://127.0.0.1:1/v1", *words)
     assert done.returncode == 2
     assert told in done.stderr
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_known_agent_is_text_that_a_shell_reads_with_a_version_of_its_own(name: str) -> None:
+    recipe = Recipe.find(name)
+    for text in (recipe.install, recipe.run):
+        assert subprocess.run(["sh", "-n", "-c", text], capture_output=True, check=False).stderr == b""
+    assert re.search(r"[a-z](@|==)\d+\.\d+\.\d+\b", recipe.install)
+    assert "$INSTRUCTION" in recipe.run
 
 
 def test_an_agent_works_on_tasks_alone(sandrl: Run, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ RECIPES: Mapping[str, Mapping[str, object]] = {
     "mini-swe-agent": {"install": _MINI, "run": _MINI_RUN.format(config=""), "variables": _MINI_VARIABLES},
     "mini-swe-agent-text": {
         "install": _MINI,
-        "run": _MINI_RUN.format(config=" --config mini_textbased.yaml"),
+        "run": _MINI_RUN.format(config=" --config mini_textbased.yaml --model-class litellm_textbased"),
         "variables": _MINI_VARIABLES,
     },
     "claude-code": {
