@@ -4,6 +4,7 @@ A provider takes part because its name is a `RuntimeKind`. The remote one does i
 which otherwise know no credentials: `SANDRL_TEST_CWSANDBOX_API_KEY`, and `SANDRL_TEST_CWSANDBOX_BASE_URL` if it is not
 at the usual address. That of Ray clusters does if `SANDRL_TEST_RAY_ADDRESS` names one that this machine belongs to.
 Those of containers do if their engine runs and has the image `python:3.11`, or can pull it.
+That of Kubernetes has a stand-in for a cluster (`tests/support/kubernetes_api.py`).
 `pytest tests/conformance -k daemonless` runs the tests of one.
 """
 
@@ -12,6 +13,8 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +23,7 @@ from sandrl.sandboxes import Connection, connect, find_connection
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.providers.protocol import Client, Result, Sandbox
 from sandrl.settings import RuntimeKind, Settings
+from tests.support.kubernetes_api import cluster
 
 _PREFIX = "SANDRL_TEST_"
 PATIENCE_SECONDS = 60.0
@@ -28,15 +32,18 @@ Run = Callable[..., Result]
 
 
 @pytest.fixture(scope="session")
-def settings() -> Iterator[Settings]:
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     given = {name.removeprefix(_PREFIX): value for name, value in os.environ.items() if name.startswith(_PREFIX)}
+    given["KUBECONFIG"] = str(tmp_path_factory.mktemp("kubernetes") / "config")
     settings = Settings.from_environment(os.environ | given)
     yield settings
     daemon.stop(settings.state_dir)
 
 
 @pytest.fixture(scope="session", params=[kind for kind in RuntimeKind if kind is not RuntimeKind.AUTO])
-def kind(request: pytest.FixtureRequest, settings: Settings) -> RuntimeKind:
+def kind(
+    request: pytest.FixtureRequest, settings: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RuntimeKind]:
     """The provider's name."""
     kind: RuntimeKind = request.param
     if kind is RuntimeKind.REMOTE and settings.credentials is None:
@@ -47,7 +54,14 @@ def kind(request: pytest.FixtureRequest, settings: Settings) -> RuntimeKind:
         pytest.importorskip("docker", reason="the extra `docker` is not installed")
         if find_connection(settings, runtime=kind) is None:
             pytest.skip(f"{kind} is not running; {_PREFIX}DOCKER_HOST or {_PREFIX}CONTAINER_HOST name a socket")
-    return kind
+    if kind is RuntimeKind.KUBERNETES:
+        assert settings.kubeconfig is not None
+        pods = replace(settings, state_dir=tmp_path_factory.mktemp("pods"))
+        with cluster(pods, Path(settings.kubeconfig).parent):
+            yield kind
+        daemon.stop(pods.state_dir)
+        return
+    yield kind
 
 
 @pytest.fixture
