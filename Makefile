@@ -139,7 +139,7 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@$(COMPILE) $(ARGS) -o requirements/base.txt
 	@$(COMPILE) $(ARGS) --extra dev -c requirements/base.txt -o requirements/dev.txt
 	@cat requirements/dev.bare.txt >> requirements/dev.txt
-	@sed '/^swebench/,$$d' requirements/dev.txt | $(COMPILE) $(ARGS) requirements/clients.in --extra dev --extra docker --extra mlflow --extra tensorboard --extra trackio -c - -o requirements/trackers.txt
+	@sed '/^swebench/,$$d' requirements/dev.txt | $(COMPILE) $(ARGS) requirements/clients.in --extra dev --extra docker --extra kubernetes --extra mlflow --extra tensorboard --extra trackio -c - -o requirements/trackers.txt
 	@cat requirements/dev.bare.txt >> requirements/trackers.txt
 	@$(COMPILE) $(ARGS) --extra docs -c requirements/dev.txt -o requirements/docs.txt
 	@$(COMPILE) $(ARGS) requirements/release.in -c requirements/base.txt -o requirements/release.txt
