@@ -139,7 +139,7 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@$(COMPILE) $(ARGS) -o requirements/base.txt
 	@$(COMPILE) $(ARGS) --extra dev -c requirements/base.txt -o requirements/dev.txt
 	@cat requirements/dev.bare.txt >> requirements/dev.txt
-	@sed '/^swebench/,$$d' requirements/dev.txt | $(COMPILE) $(ARGS) requirements/clients.in --extra dev --extra docker --extra mlflow --extra tensorboard --extra trackio -c - -o requirements/trackers.txt
+	@sed '/^swebench/,$$d' requirements/dev.txt | $(COMPILE) $(ARGS) requirements/clients.in --extra dev --extra docker --extra kubernetes --extra mlflow --extra tensorboard --extra trackio -c - -o requirements/trackers.txt
 	@cat requirements/dev.bare.txt >> requirements/trackers.txt
 	@$(COMPILE) $(ARGS) --extra docs -c requirements/dev.txt -o requirements/docs.txt
 	@$(COMPILE) $(ARGS) requirements/release.in -c requirements/base.txt -o requirements/release.txt
@@ -155,8 +155,9 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@sed -E '/^(openai)==/d; /^ /d' requirements/dev.txt | sed 's/ *\\$$//' | $(COMPILE) $(ARGS) requirements/integrations.in --extra dev \
 		-c - --excludes requirements/integrations.excludes.txt -o requirements/integrations.txt
 	@cat requirements/integrations.bare.txt >> requirements/integrations.txt
-	@$(COMPILE) $(ARGS) --python-version 3.12 requirements/frameworks.in --extra dev -c requirements/dev.txt \
-		--excludes requirements/integrations.excludes.txt -o requirements/frameworks.txt
+	@$(subst 3.11,3.12,$(COMPILE)) $(ARGS) requirements/frameworks.in --extra dev -c requirements/dev.txt \
+		--excludes requirements/integrations.excludes.txt --excludes requirements/frameworks.excludes.txt \
+		--overrides requirements/frameworks.overrides.txt -o requirements/frameworks.txt
 
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) .venv-3.* $(VENV_GRPO) $(VENV_UNSLOTH) $(VENV_ART) $(VENV_INTEGRATIONS) $(VENV_DOCS) $(VENV_RELEASE) site .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

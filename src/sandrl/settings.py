@@ -40,6 +40,7 @@ class RuntimeKind(StrEnum):
     RAY = "ray"
     DOCKER = "docker"
     PODMAN = "podman"
+    KUBERNETES = "kubernetes"
 
 
 class NetworkMode(StrEnum):
@@ -148,6 +149,11 @@ class Settings:
         ray_address: Where the Ray cluster is, as Ray takes it.
         docker_host: Where Docker's daemon is, if not at one of its usual sockets; so `container_host` for Podman.
         oci_runtime: The OCI runtime of containers, such as `runsc`; the engine's own choice unless set.
+        kubeconfig: The files of the configuration of Kubernetes, if not the usual one or that of the pod it runs in.
+        kubernetes_context: The context of it; the current one unless set.
+        kubernetes_namespace: The namespace of sandboxes; that of the context unless set.
+        kubernetes_warm_pool: The warm pool that sandboxes are taken from; each has a pod of its own unless set.
+        kubernetes_runtime_class: The RuntimeClass of pods; that of the cluster unless set.
         registry_mirrors: `HOST=ADDRESS` each: servers that are asked for images before the registry HOST.
         insecure_registries: `HOST[:PORT]` each: registries that may be asked over plain HTTP.
         rank: Which process of a distributed job this is, from 0, as its launcher says.
@@ -183,6 +189,11 @@ class Settings:
     docker_host: str | None = None
     container_host: str | None = None
     oci_runtime: str | None = None
+    kubeconfig: str | None = None
+    kubernetes_context: str | None = None
+    kubernetes_namespace: str | None = None
+    kubernetes_warm_pool: str | None = None
+    kubernetes_runtime_class: str | None = None
     registry_mirrors: tuple[str, ...] = ()
     insecure_registries: tuple[str, ...] = ()
     rank: int = 0
@@ -225,6 +236,11 @@ class Settings:
             docker_host=values.get("DOCKER_HOST"),
             container_host=values.get("CONTAINER_HOST"),
             oci_runtime=values.get("SANDRL_OCI_RUNTIME"),
+            kubeconfig=values.get("KUBECONFIG"),
+            kubernetes_context=values.get("SANDRL_KUBERNETES_CONTEXT"),
+            kubernetes_namespace=values.get("SANDRL_KUBERNETES_NAMESPACE"),
+            kubernetes_warm_pool=values.get("SANDRL_KUBERNETES_WARM_POOL"),
+            kubernetes_runtime_class=values.get("SANDRL_KUBERNETES_RUNTIME_CLASS"),
             registry_mirrors=_items(values, "SANDRL_REGISTRY_MIRRORS"),
             insecure_registries=_items(values, "SANDRL_INSECURE_REGISTRIES"),
             rank=_number(values, "RANK", 0),

@@ -1,6 +1,6 @@
 """Every runtime of sandrl, whose providers are checked.
 
-Docker and Podman are engines of the tests, where they start. The remote runtime is the local daemon, as the SDK reaches
+Docker and Podman are engines of the tests, where they start, and Kubernetes is a stand-in for a cluster. The remote runtime is the local daemon, as the SDK reaches
 it, or the service that `SANDRL_TEST_CWSANDBOX_API_KEY` is for, and `SANDRL_TEST_CWSANDBOX_BASE_URL` if it is not at the
 usual address. That of Ray clusters takes part if `SANDRL_TEST_RAY_ADDRESS` names one that this machine belongs to.
 `pytest tests/conformance -k daemonless` runs the tests of one.
@@ -19,9 +19,10 @@ from sandrl.sandboxes import Connection, connect
 from sandrl.sandboxes.conformance import Examination
 from sandrl.settings import RuntimeKind, Settings, runtime_names
 from tests.support.engines import engine
+from tests.support.kubernetes_api import cluster
 
 _PREFIX = "SANDRL_TEST_"
-_SLOW = (RuntimeKind.REMOTE, RuntimeKind.DOCKER, RuntimeKind.PODMAN)
+_SLOW = (RuntimeKind.REMOTE, RuntimeKind.DOCKER, RuntimeKind.PODMAN, RuntimeKind.KUBERNETES)
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +54,12 @@ def settings(local: Settings, runtime: str, tmp_path_factory: pytest.TempPathFac
     elif runtime in (RuntimeKind.DOCKER, RuntimeKind.PODMAN):
         with engine(RuntimeKind(runtime), tmp_path_factory.mktemp(runtime)) as address:
             yield replace(local, docker_host=address, container_host=address)
+    elif runtime == RuntimeKind.KUBERNETES:
+        pods = replace(local, state_dir=tmp_path_factory.mktemp("pods"))
+        directory = tmp_path_factory.mktemp("kubernetes")
+        with cluster(pods, directory):
+            yield replace(local, kubeconfig=str(directory / "config"))
+        daemon.stop(pods.state_dir)
     else:
         yield local
 
