@@ -97,9 +97,10 @@ others are not touched. Those of the checks have the tag `conformance` and a lif
 left at the end, also after Ctrl-C. If the command is killed, `sandrl sandboxes cleanup --orphans` stops what it left.
 For `orphans` and `lease`, a second process owns a sandbox and is killed.
 
-The table has the results of real runs, which the tests of sandrl compare with new ones. `remote` is the SDK with the
-local daemon, because the tests have no account of the service. This page is generated from the code and these results
-by `make generate`.
+The table has the results of real runs, which the tests of sandrl compare with new ones: Docker with runc and Podman
+with crun as root. `remote` is the SDK with the local daemon, and `kubernetes` is a stand-in for the API of a cluster
+whose pods are local sandboxes, because the tests have neither an account of the service nor a cluster. This page is
+generated from the code and these results by `make generate`.
 """
 _CODE = re.compile(r"(`[^`]+`)")
 # Outside of code: options, environment variables, and assignments.

@@ -1,8 +1,9 @@
 """Every runtime of sandrl, whose providers are checked.
 
-Docker and Podman are engines of the tests, where they start, and Kubernetes is a stand-in for a cluster. The remote runtime is the local daemon, as the SDK reaches
-it, or the service that `SANDRL_TEST_CWSANDBOX_API_KEY` is for, and `SANDRL_TEST_CWSANDBOX_BASE_URL` if it is not at the
-usual address. That of Ray clusters takes part if `SANDRL_TEST_RAY_ADDRESS` names one that this machine belongs to.
+Docker and Podman are engines of the tests, where they start, and Kubernetes is a stand-in for a cluster. The remote
+runtime is the local daemon, as the SDK reaches it, or the service that `SANDRL_TEST_CWSANDBOX_API_KEY` is for, and
+`SANDRL_TEST_CWSANDBOX_BASE_URL` if it is not at the usual address. That of Ray clusters takes part if
+`SANDRL_TEST_RAY_ADDRESS` names one that this machine belongs to.
 `pytest tests/conformance -k daemonless` runs the tests of one.
 """
 
@@ -22,7 +23,7 @@ from tests.support.engines import engine
 from tests.support.kubernetes_api import cluster
 
 _PREFIX = "SANDRL_TEST_"
-_SLOW = (RuntimeKind.REMOTE, RuntimeKind.DOCKER, RuntimeKind.PODMAN, RuntimeKind.KUBERNETES)
+_SLOW = (RuntimeKind.REMOTE, RuntimeKind.DOCKER, RuntimeKind.PODMAN)
 
 
 @pytest.fixture(scope="session")
