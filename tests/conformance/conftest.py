@@ -55,6 +55,7 @@ def kind(
         if find_connection(settings, runtime=kind) is None:
             pytest.skip(f"{kind} is not running; {_PREFIX}DOCKER_HOST or {_PREFIX}CONTAINER_HOST name a socket")
     if kind is RuntimeKind.KUBERNETES:
+        pytest.importorskip("kubernetes", reason="the extra `kubernetes` is not installed")
         assert settings.kubeconfig is not None
         pods = replace(settings, state_dir=tmp_path_factory.mktemp("pods"))
         with cluster(pods, Path(settings.kubeconfig).parent):
