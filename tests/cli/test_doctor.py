@@ -331,7 +331,19 @@ def test_an_extra_is_installed_or_there_is_a_line_that_does_it(
         monkeypatch.syspath_prepend(tmp_path / "packages")
     found = {check.name: check for check in extra_checks()}
     assert set(found) == {
-        *("art-local", "art-serverless", "art-tinker", "docker", "endpoint", "grpo", "hub", "mlflow", "ray", "serve"),
+        *(
+            "art-local",
+            "art-serverless",
+            "art-tinker",
+            "docker",
+            "endpoint",
+            "grpo",
+            "hub",
+            "kubernetes",
+            "mlflow",
+            "ray",
+            "serve",
+        ),
         *("swe", "tensorboard", "tinker", "trackio", "unsloth", "vllm", "wandb"),
     }
     assert (found["hub"].state, found["hub"].detail) == (state, detail)

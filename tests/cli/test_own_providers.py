@@ -123,7 +123,7 @@ def test_names_that_are_not_there_or_there_twice_are_refused(sandrl: Run, folder
     _install(folder, {"acme": "acme_sandboxes:PROVIDER", "local": "acme_missing:PROVIDER", "A b": "acme_missing:X"})
     unknown = sandrl("sandboxes", "ls", "--runtime", "acm")
     assert unknown.returncode == 2
-    assert "podman, acme or ray:ADDRESS; did you mean 'acme'?" in " ".join(unknown.stderr.split())
+    assert "podman, kubernetes, acme or ray:ADDRESS; did you mean 'acme'?" in " ".join(unknown.stderr.split())
     assert sandrl("sandboxes", "ls", "--runtime", "local").returncode == 0, "sandrl's own runtimes cannot be replaced"
     _install(folder, {"acme": "acme_sandboxes:PROVIDER"}, "other-sandboxes")
     twice = sandrl("sandboxes", "ls", "--runtime", "acme")

@@ -23,7 +23,7 @@ from tests.support.engines import engine
 from tests.support.kubernetes_api import cluster
 
 _PREFIX = "SANDRL_TEST_"
-_SLOW = (RuntimeKind.REMOTE, RuntimeKind.DOCKER, RuntimeKind.PODMAN)
+_SLOW = (RuntimeKind.REMOTE, RuntimeKind.PODMAN)
 
 
 @pytest.fixture(scope="session")

@@ -84,7 +84,8 @@ def test_the_name_of_a_runtime_is_a_word_and_for_ray_perhaps_an_address(
     ],
 )
 def test_another_name_of_a_runtime_is_refused_with_the_words_that_are_possible(named: str) -> None:
-    words = f"runtime is {named!r}; use one of auto, local, remote, daemonless, ray, docker, podman or ray:ADDRESS"
+    names = "auto, local, remote, daemonless, ray, docker, podman, kubernetes or ray:ADDRESS"
+    words = f"runtime is {named!r}; use one of {names}"
     for refuses in (split_runtime, Settings.from_environment({"CWSANDBOX_API_KEY": "key"}).choose_runtime):
         with pytest.raises(UsageError) as caught:
             refuses(named)

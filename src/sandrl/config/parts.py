@@ -75,7 +75,7 @@ BASE_URL_HELP = "Address of an OpenAI-compatible endpoint; its key, if any, is r
 
 RUNTIME_HELP = (
     "The runtime of the sandboxes. `auto`: `remote` if its credentials are set, else `local`. `ray`: a Ray cluster, at"
-    " ADDRESS or RAY_ADDRESS. `docker`, `podman`: containers. NAME: a runtime that a package adds."
+    " ADDRESS or RAY_ADDRESS. `docker`, `podman`: containers. `kubernetes`: pods. NAME: a runtime that a package adds."
 )
 
 LANGUAGE_HELP = (

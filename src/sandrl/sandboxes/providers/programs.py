@@ -170,6 +170,10 @@ class HostedSandbox(ABC):
         now = datetime.now(UTC)
         self.info = replace(self.info, id=self.name, status="running", created_at=now, started_at=now)
 
+    def give_up(self) -> None:
+        """Takes it for ended, because it is not running any more."""
+        self.note_end()
+
     def note_end(self) -> None:
         """Remembers that it has ended."""
         self.info = replace(self.info, status="terminated", ended_at=datetime.now(UTC))
@@ -389,7 +393,7 @@ class HostedProgram:
             return failure
         if not has_ended:
             return error
-        self._sandbox.note_end()
+        self._sandbox.give_up()
         return NotRunningError(self._sandbox.info.id)
 
     def _feed(self, content: bytes) -> None:

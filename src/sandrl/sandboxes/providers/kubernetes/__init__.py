@@ -5,7 +5,7 @@ controller of the cluster ends each at its shutdown time, so none outlives its l
 it is killed. Programs are run by the API server's own `exec`: the project's SDK passes commands as text through a
 router, which has neither input nor terminals, and does not end a command that is given up.
 
-What isolates a pod is up to the cluster: the kernel of its node, or the RuntimeClass that is named.
+The cluster isolates a pod: by the kernel of its node, or by the RuntimeClass that is named.
 """
 
 from __future__ import annotations

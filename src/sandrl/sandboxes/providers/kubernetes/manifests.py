@@ -1,4 +1,4 @@
-"""What the objects of sandrl are in a cluster: a `Sandbox` with a pod of its own, or a `SandboxClaim` of a warm pool.
+"""The objects of sandrl in a cluster: a `Sandbox` with a pod of its own, or a `SandboxClaim` of a warm pool.
 
 Each tag is a label, so that the API server itself finds what has certain tags. The value of the label is the place of
 the tag among the others.

@@ -173,6 +173,12 @@ class PodSandbox(HostedSandbox):
         found = self._cluster.find(self._path, self.name)
         return found is not None and describe(found).status == "running" and self._is_same()
 
+    def give_up(self) -> None:
+        # Its controller replaces a pod that was lost.
+        with suppress(SandrlError):
+            self.remove()
+        self.note_end()
+
     def stop(self, *, missing_ok: bool = True) -> Future[None]:
         self._is_stopped.set()
         return super().stop(missing_ok=missing_ok)
