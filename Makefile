@@ -155,8 +155,9 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@sed -E '/^(openai)==/d; /^ /d' requirements/dev.txt | sed 's/ *\\$$//' | $(COMPILE) $(ARGS) requirements/integrations.in --extra dev \
 		-c - --excludes requirements/integrations.excludes.txt -o requirements/integrations.txt
 	@cat requirements/integrations.bare.txt >> requirements/integrations.txt
-	@$(COMPILE) $(ARGS) --python-version 3.12 requirements/frameworks.in --extra dev -c requirements/dev.txt \
-		--excludes requirements/integrations.excludes.txt -o requirements/frameworks.txt
+	@$(subst 3.11,3.12,$(COMPILE)) $(ARGS) requirements/frameworks.in --extra dev -c requirements/dev.txt \
+		--excludes requirements/integrations.excludes.txt --excludes requirements/frameworks.excludes.txt \
+		--overrides requirements/frameworks.overrides.txt -o requirements/frameworks.txt
 
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) .venv-3.* $(VENV_GRPO) $(VENV_UNSLOTH) $(VENV_ART) $(VENV_INTEGRATIONS) $(VENV_DOCS) $(VENV_RELEASE) site .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

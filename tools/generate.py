@@ -21,8 +21,11 @@ from sandrl.cli.completion.answer import TREE, short
 from sandrl.config.commands import CONFIGS
 from sandrl.config.fields import PANELS, Option, flag, options
 from sandrl.runtime.server import fields
+from sandrl.sandboxes.conformance import CHECKS, State
+from sandrl.settings import RuntimeKind
 
 ROOT = Path(__file__).resolve().parents[1]
+_RESULTS = ROOT / "tests" / "conformance" / "results"
 _TREE = TREE.relative_to(ROOT)
 _HELP = [
     {"names": ["--help"], "help": "Show the most used options and exit"},
@@ -73,6 +76,32 @@ service, for programs that use the SDK (`cwsandbox`).
 
 This page is generated from the code by `make generate`; a test compares it with the descriptors of the SDK.
 """
+_CONFORMANCE_HEAD = """\
+# Conformance of runtimes
+
+This page lists the behaviours that sandrl relies on in every runtime, and which runtimes have them. `sandrl runtime
+check` tests them, also for a [runtime of your own](../guides/providers.md):
+
+```sh
+sandrl runtime check local
+sandrl runtime check local --only time-limit --only orphans --json
+```
+
+Each check tries one behaviour in sandboxes of its own. Its result is `passed`, `failed` with the expected and the
+found value, or `does not apply` with the reason: the runtime refuses what the check tests (a terminal, for example),
+or does not report it. The command exits with 1 if a check failed, and with 2 or 3 if the runtime cannot be used
+([exit codes](exit-codes.md)). A check takes a second on average, and fails after 60 s without an answer.
+
+The image must have `sh`, small programs such as `cat` and `sleep`, and `python`; `--image` names one. Sandboxes of
+others are not touched. Those of the checks have the tag `conformance` and a lifetime of five minutes, and none is
+left at the end, also after Ctrl-C. If the command is killed, `sandrl sandboxes cleanup --orphans` stops what it left.
+For `orphans` and `lease`, a second process owns a sandbox and is killed.
+
+The table has the results of real runs, which the tests of sandrl compare with new ones: Docker with runc and Podman
+with crun as root. `remote` is the SDK with the local daemon, and `kubernetes` is a stand-in for the API of a cluster
+whose pods are local sandboxes, because the tests have neither an account of the service nor a cluster. This page is
+generated from the code and these results by `make generate`.
+"""
 _CODE = re.compile(r"(`[^`]+`)")
 # Outside of code: options, environment variables, and assignments.
 _LITERAL = re.compile(r"(?<![\w-])(?:--[a-z]+(?:-[a-z]+)*|[A-Z]+(?:_[A-Z]+)+)\b")
@@ -88,6 +117,7 @@ def contents() -> dict[Path, str]:
         reference / "cli.md": _commands(),
         reference / "options.md": _options(),
         reference / "protocol.md": _protocol(),
+        reference / "conformance.md": _conformance(),
         ROOT / _TREE: _tree_text(),
         **files,
     }
@@ -272,6 +302,26 @@ def _protocol() -> str:
         lines += [f"## {title}", "", f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
         lines += [*(f"| {' | '.join(row)} |" for row in rows), ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _conformance() -> str:
+    """The page of checks of providers, with what `sandrl runtime check --json` found on each runtime."""
+    found = {path.stem: json.loads(path.read_text("utf-8"))["checks"] for path in _RESULTS.glob("*.json")}
+    runtimes = [name for name in RuntimeKind if name in found]
+    by_name = {name: {row["name"]: row for row in found[name]} for name in runtimes}
+    names = ["check", "what must hold", *(f"`{name}`" for name in runtimes)]
+    lines = [_CONFORMANCE_HEAD, f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+    reasons = []
+    for check in CHECKS:
+        cells = [f"`{check.name}`", _prose(check.what)]
+        for name in runtimes:
+            row = by_name[name][check.name]
+            cells.append({State.PASSED: "yes", State.ABSENT: "–"}.get(row["state"], "**no**"))
+            if row["state"] != State.PASSED:
+                reasons.append((f"`{check.name}`", f"`{name}`", _prose(row["reason"].replace("|", ", "))))
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "## Where a check does not apply", "", "| check | runtime | reason |", "|---|---|---|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in reasons)]) + "\n"
 
 
 def _coded(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:

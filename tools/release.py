@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _ADDED = {"PKG-INFO", ".gitignore"}
 # Parts of the repository that are in no sdist.
 _LEFT_OUT = (".github/", ".gitignore")
-_PACKAGES = ("src/sandrl/", "src/sandrl_verifiers/")
+_PACKAGES = ("src/sandrl/", "src/sandrl_sandboxes/", "src/sandrl_verifiers/")
 _SHARED = {
     "share/bash-completion/completions/sandrl",
     "share/zsh/site-functions/_sandrl",

@@ -26,6 +26,7 @@ a run records (`sandrl.runs.session`) and to the message and exit code of the co
     │   ├── InfrastructureError        3   sandboxes failed, and the code is not the cause
     │   │   ├── JudgeNotStartedError   3   an image has no python3 that starts
     │   │   ├── NoUserError            3   a sandbox cannot run programs as the user that is asked for
+    │   │   ├── NoImageError           3   the runtime cannot have an image
     │   │   ├── SandboxLostError       3   a machine of another framework was lost with its sandbox
     │   │   ├── NoRoomError            3   the runtime currently has no room for another sandbox
     │   │   └── NodeLostError          3   a node of a cluster no longer answers
@@ -225,6 +226,18 @@ class InfrastructureError(ServiceError):
 
 class NoUserError(InfrastructureError):
     """A sandbox cannot run programs as the user that is asked for; it is there all the same."""
+
+
+class NoImageError(InfrastructureError):
+    """The runtime cannot have an image.
+
+    Attributes:
+        is_final: Whether asking again is in vain: the image, its name or its recipe is wrong, and no registry silent.
+    """
+
+    def __init__(self, message: str, *, is_final: bool = False, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.is_final = is_final
 
 
 class SandboxLostError(InfrastructureError):

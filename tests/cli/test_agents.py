@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from sandrl.rollouts.agents import RECIPES, Recipe
 from sandrl.runs import RunReader, TrajectoryRow
 from tests.cli.conftest import Run
 from tests.support.scripted_model import Answer, Fault, Question, Says, ScriptedModel
-from tests.support.tasks.base import import_task_base
-from tests.support.tasks.shell import judge, write_shell_task
+from tests.support.task_directories import write_task
+from tests.support.tasks.base import BASE, import_task_base
+from tests.support.tasks.shell import HOME, judge, write_shell_task
 
 # An agent in the shell of the image: it asks what to do, does it, and says how it went.
 AGENT = r"""
@@ -115,10 +119,91 @@ def test_an_endpoint_that_fails_loses_the_episode_and_an_agent_that_fails_does_n
     assert "exited with 9" in rows["write-0"].detail
 
 
+def test_a_model_that_never_answers_loses_the_episode(sandrl: Run, tasks: Path) -> None:
+    shutil.rmtree(tasks / "write-1")
+    (tasks.parent / "hasty.toml").write_text(f"run = '''{AGENT.replace('wget', 'timeout 3 wget')}'''\n")
+    with ScriptedModel(lambda _: Fault(pause_seconds=9)) as server:
+        [row] = evaluate(sandrl, tasks, "hasty.toml", server).values()
+    assert (row.reward, row.status) == (None, "infrastructure")
+    assert "the model answered none of the 1 questions of the agent" in row.detail
+
+
+def test_an_agent_whose_requests_are_all_refused_says_nothing_about_its_model(sandrl: Run, tasks: Path) -> None:
+    shutil.rmtree(tasks / "write-1")
+    asks_for_more = AGENT.replace(r"\"messages\"", r"\"stop\":[\"x\"],\"messages\"")
+    (tasks.parent / "more.toml").write_text(f"run = '''{asks_for_more}'''\n")
+    with ScriptedModel(works) as server:
+        [row] = evaluate(sandrl, tasks, "more.toml", server).values()
+    assert (row.reward, row.status) == (None, "infrastructure")
+    assert "stop: the policy answers without it; leave it out" in row.detail
+
+
+def test_what_an_agent_leaves_running_asks_nothing_more(sandrl: Run, tasks: Path) -> None:
+    shutil.rmtree(tasks / "write-1")
+    left = '(trap "" HUP; while (ask "$history"); do sleep 0.2; done; touch refused) >/dev/null 2>&1 &'
+    (tasks.parent / "left.toml").write_text(f"run = '''{AGENT}{left}'''\n")
+    waits = "#!/bin/bash\nfor n in $(seq 100); do [ -e /home/app/refused ] && break; sleep 0.1; done\n"
+    test = f"{waits}[ -e /home/app/refused ] && n=1 || n=0\necho $n > /logs/verifier/reward.txt\n"
+    (tasks / "write-0/tests/test.sh").write_text(test)
+    with ScriptedModel(works) as server:
+        [row] = evaluate(sandrl, tasks, "left.toml", server).values()
+    assert (row.reward, row.episode["end"]) == (1.0, "the agent ended")
+
+
+def test_an_agent_is_started_for_each_step_and_asks_in_all_of_them(sandrl: Run, tasks: Path) -> None:
+    shutil.rmtree(tasks)
+    config = (
+        'schema_version = "1.4"\n[[steps]]\nname = "first"\n[[steps]]\nname = "second"\n[agent]\nuser = "app"\n'
+        f'[environment]\ndocker_image = "{BASE}"\nworkdir = "{HOME}"\nmemory_mb = 128\nstorage_mb = 64\n'
+    )
+    files: dict[str, str | None] = dict.fromkeys(("instruction.md", "tests/test.sh", "solution/solve.sh"))
+    for number, name in ((0, "first"), (2, "second")):
+        files[f"steps/{name}/instruction.md"] = f"Write {number} into the file answer."
+        files[f"steps/{name}/tests/test.sh"] = judge(str(number))
+    write_task(tasks / "two", {"task.toml": config, **files})
+    (tasks.parent / "shell.toml").write_text(f"run = '''{AGENT}'''\n")
+    with ScriptedModel(works) as server:
+        [row] = evaluate(sandrl, tasks, "shell.toml", server).values()
+    assert (row.reward, row.episode["end"]) == (1.0, "the agent ended")
+    assert [row.messages[0].content, *(branch.messages[0].content for branch in row.branches)] == [
+        "Write 0 into the file answer.",
+        "Write 2 into the file answer.",
+    ]
+
+
+def test_the_end_of_both_outputs_of_an_agent_is_kept(sandrl: Run, tasks: Path) -> None:
+    shutil.rmtree(tasks / "write-1")
+    with ScriptedModel(works) as server:
+        [row] = evaluate(sandrl, tasks, "yes | head -n 9999 >&2; echo its last words", server).values()
+    assert "its last words" in str(row.episode["agent_output"])
+
+
+def test_an_instruction_that_is_too_large_for_a_variable_is_refused(sandrl: Run, tasks: Path) -> None:
+    (tasks / "write-1/instruction.md").write_text("x" * 130_000)
+    done = sandrl("eval", "--problems", tasks, "--base-url", "http://127.0.0.1:1/v1", "--agent", "true")
+    assert done.returncode == 2
+    assert "agent: the instruction of 'write-1' does not fit into a variable" in done.stderr
+
+
+def test_an_instruction_arrives_as_it_is(sandrl: Run, tasks: Path) -> None:
+    shutil.rmtree(tasks / "write-1")
+    odd = "$HOME `id` $(id) \"double\" 'single' \\\n %s \u4e2d\U0001f600\u202e\ttab\n\x1b[31m -- !! * ?\n\n"
+    (tasks / "write-0/instruction.md").write_text(odd)
+    test = "#!/bin/bash\ncat /home/app/told\necho 1 > /logs/verifier/reward.txt\n"
+    (tasks / "write-0/tests/test.sh").write_text(test)
+    agent = "true 'a' \"b\" |\n  printf '%s' \"$INSTRUCTION\" >told"
+    with ScriptedModel(works) as server:
+        [row] = evaluate(sandrl, tasks, agent, server).values()
+    assert row.stdout == odd
+
+
 def test_an_agent_that_cannot_be_installed_says_nothing_about_its_model(sandrl: Run, tasks: Path) -> None:
     (tasks.parent / "broken.toml").write_text("run = 'true'\ninstall = 'echo no such package >&2; exit 4'\n")
     with ScriptedModel(works) as server:
-        rows = evaluate(sandrl, tasks, "broken.toml", server)
+        words = ("--base-url", server.base_url, "--samples", "1", "--runs-dir", "runs", "--run-name", "r")
+        told = sandrl("eval", "--problems", tasks, "--agent", "broken.toml", *words).stderr
+    rows = rows_of(tasks.parent / "runs/r")
+    assert told.count("Agent: installing broken in ") == 1
     assert {row.reward for row in rows.values()} == {None}
     assert "cannot be installed in the image" in rows["write-0"].detail
     assert "exit code 4: no such package" in rows["write-0"].detail
@@ -149,6 +234,15 @@ def test_what_cannot_be_an_agent_is_refused(sandrl: Run, tasks: Path, words: tup
     done = sandrl("eval", "--problems", tasks, "--base-url", "http://127.0.0.1:1/v1", *words)
     assert done.returncode == 2
     assert told in done.stderr
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_known_agent_is_text_that_a_shell_reads_with_a_version_of_its_own(name: str) -> None:
+    recipe = Recipe.find(name)
+    for text in (recipe.install, recipe.run):
+        assert subprocess.run(["sh", "-n", "-c", text], capture_output=True, check=False).stderr == b""
+    assert re.search(r"[a-z](@|==)\d+\.\d+\.\d+\b", recipe.install)
+    assert "$INSTRUCTION" in recipe.run
 
 
 def test_an_agent_works_on_tasks_alone(sandrl: Run, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from sandrl.runs import (
     ToolCallRow,
     TrajectoryRow,
 )
+from sandrl.runs.rows import BranchRow
 from sandrl.settings import load_settings
 from tests.cli.conftest import SANDRL, Run
 from tests.support.sample_runs import failed, trajectory, write_run
@@ -212,8 +213,15 @@ def test_an_episode_shows_messages_tool_calls_and_results(sandrl: Run, tmp_path:
         MessageRow(role="tool", name="execute_code", content="1"),
         MessageRow(role="assistant", tool_calls=(ToolCallRow(name="write_file", arguments=written),)),
     )
-    write_run(tmp_path / "runs", [trajectory(messages=messages, tokens={"completion": 42})])
+    said = MessageRow(role="assistant", content="Because.", is_given=True)
+    branch = BranchRow(messages=(MessageRow(role="user", content="Why?"), said))
+    episode: dict[str, JsonValue] = {"agent_output": "bye\x1b[2J"}
+    row = trajectory(messages=messages, branches=(branch,), tokens={"completion": 42}, episode=episode)
+    write_run(tmp_path / "runs", [row])
     shown = sandrl("runs", "show").stdout
+    assert "branch 1, another conversation of the agent:\nuser:\nWhy?\nassistant (said elsewhere):\nBecause.\n" in shown
+    assert "output of the agent:\nbye\\x1b[2J\n" in shown
+    assert json.loads(sandrl("runs", "show", "--json", "--grep", "why?").stdout)["n"] == 1
     assert shown.index("user:\nAdd one.") < shown.index("assistant calls execute_code:\nprint(1)")
     assert "tool execute_code:\n1\n" in shown
     assert "assistant calls write_file, path:\na.py\nassistant calls write_file:\nx = 1\nprint(x)\n" in shown

@@ -1,108 +1,83 @@
-"""Every provider there is, behind the same protocol.
+"""Every runtime of sandrl, whose providers are checked.
 
-A provider takes part because its name is a `RuntimeKind`. The remote one does if a key for it is given to the tests,
-which otherwise know no credentials: `SANDRL_TEST_CWSANDBOX_API_KEY`, and `SANDRL_TEST_CWSANDBOX_BASE_URL` if it is not
-at the usual address. That of Ray clusters does if `SANDRL_TEST_RAY_ADDRESS` names one that this machine belongs to.
-Those of containers do if their engine runs and has the image `python:3.11`, or can pull it.
-That of Kubernetes has a stand-in for a cluster (`tests/support/kubernetes_api.py`).
+Docker and Podman are engines of the tests, where they start, and Kubernetes is a stand-in for a cluster. The remote
+runtime is the local daemon, as the SDK reaches it, or the service that `SANDRL_TEST_CWSANDBOX_API_KEY` is for, and
+`SANDRL_TEST_CWSANDBOX_BASE_URL` if it is not at the usual address. That of Ray clusters takes part if
+`SANDRL_TEST_RAY_ADDRESS` names one that this machine belongs to.
 `pytest tests/conformance -k daemonless` runs the tests of one.
 """
 
 from __future__ import annotations
 
 import os
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from sandrl.runtime import daemon
-from sandrl.sandboxes import Connection, connect, find_connection
-from sandrl.sandboxes.commands import Command
-from sandrl.sandboxes.providers.protocol import Client, Result, Sandbox
-from sandrl.settings import RuntimeKind, Settings
+from sandrl.sandboxes import Connection, connect
+from sandrl.sandboxes.conformance import Examination
+from sandrl.settings import RuntimeKind, Settings, runtime_names
+from tests.support.engines import engine
 from tests.support.kubernetes_api import cluster
 
 _PREFIX = "SANDRL_TEST_"
-PATIENCE_SECONDS = 60.0
-
-Run = Callable[..., Result]
+_SLOW = (RuntimeKind.REMOTE, RuntimeKind.PODMAN)
 
 
 @pytest.fixture(scope="session")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+def local() -> Iterator[Settings]:
     given = {name.removeprefix(_PREFIX): value for name, value in os.environ.items() if name.startswith(_PREFIX)}
-    given["KUBECONFIG"] = str(tmp_path_factory.mktemp("kubernetes") / "config")
     settings = Settings.from_environment(os.environ | given)
     yield settings
     daemon.stop(settings.state_dir)
 
 
-@pytest.fixture(scope="session", params=[kind for kind in RuntimeKind if kind is not RuntimeKind.AUTO])
-def kind(
-    request: pytest.FixtureRequest, settings: Settings, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RuntimeKind]:
-    """The provider's name."""
-    kind: RuntimeKind = request.param
-    if kind is RuntimeKind.REMOTE and settings.credentials is None:
-        pytest.skip(f"no {_PREFIX}CWSANDBOX_API_KEY is set")
-    if kind is RuntimeKind.RAY and settings.ray_address is None:
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param(each, marks=[pytest.mark.slow] if each in _SLOW else []) for each in runtime_names()],
+)
+def runtime(request: pytest.FixtureRequest) -> str:
+    """Its name."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="session")
+def settings(local: Settings, runtime: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Those with which the runtime is reached."""
+    if runtime == RuntimeKind.RAY and local.ray_address is None:
         pytest.skip(f"no {_PREFIX}RAY_ADDRESS is set")
-    if kind in (RuntimeKind.DOCKER, RuntimeKind.PODMAN):
-        pytest.importorskip("docker", reason="the extra `docker` is not installed")
-        if find_connection(settings, runtime=kind) is None:
-            pytest.skip(f"{kind} is not running; {_PREFIX}DOCKER_HOST or {_PREFIX}CONTAINER_HOST name a socket")
-    if kind is RuntimeKind.KUBERNETES:
-        pytest.importorskip("kubernetes", reason="the extra `kubernetes` is not installed")
-        assert settings.kubeconfig is not None
-        pods = replace(settings, state_dir=tmp_path_factory.mktemp("pods"))
-        with cluster(pods, Path(settings.kubeconfig).parent):
-            yield kind
+    if runtime == RuntimeKind.REMOTE and local.credentials is None:
+        endpoint = daemon.ensure_running(local.state_dir)
+        yield replace(local, api_key=endpoint.token, api_key_source="token", base_url=endpoint.base_url)
+    elif runtime in (RuntimeKind.DOCKER, RuntimeKind.PODMAN):
+        with engine(RuntimeKind(runtime), tmp_path_factory.mktemp(runtime)) as address:
+            yield replace(local, docker_host=address, container_host=address)
+    elif runtime == RuntimeKind.KUBERNETES:
+        pods = replace(local, state_dir=tmp_path_factory.mktemp("pods"))
+        directory = tmp_path_factory.mktemp("kubernetes")
+        with cluster(pods, directory):
+            yield replace(local, kubeconfig=str(directory / "config"))
         daemon.stop(pods.state_dir)
-        return
-    yield kind
+    else:
+        yield local
+
+
+@pytest.fixture(scope="session")
+def image(local: Settings, runtime: str) -> str | None:
+    """That of its sandboxes; the local daemon has no other for those who call it the remote runtime."""
+    is_daemon = runtime == RuntimeKind.REMOTE and local.credentials is None
+    return daemon.status(local.state_dir).default_image if is_daemon else None
 
 
 @pytest.fixture
-def connection(settings: Settings, kind: RuntimeKind) -> Connection:
-    return connect(settings, runtime=kind)
+def connection(settings: Settings, runtime: str, image: str | None) -> Connection:
+    return connect(settings, runtime=runtime, image=image)
 
 
-@pytest.fixture
-def on_this_machine(connection: Connection) -> None:
-    """For what is promised of this machine's own sandboxes only."""
-    if not connection.is_local:
-        pytest.skip("the limits of the service are its own")
-
-
-@pytest.fixture
-def tag() -> str:
-    """What tells the sandboxes of one test."""
-    return f"conformance-{uuid.uuid4().hex[:12]}"
-
-
-@pytest.fixture
-def client(connection: Connection, tag: str) -> Iterator[Client]:
-    """A client, whose sandboxes are gone after the test."""
-    client = connection.open(tags=[tag], max_lifetime_seconds=300)
-    yield client
-    for sandbox in client.list([tag]).result(PATIENCE_SECONDS):
-        sandbox.stop().result(PATIENCE_SECONDS)
-    client.close(PATIENCE_SECONDS)
-
-
-@pytest.fixture
-def sandbox(client: Client) -> Sandbox:
-    return client.create(())
-
-
-@pytest.fixture
-def run(sandbox: Sandbox) -> Run:
-    """Runs a program in the sandbox of the test, to its end."""
-
-    def run(*argv: str, stdin: bytes = b"", timeout_seconds: float = 30.0) -> Result:
-        return sandbox.run(Command(argv, stdin, timeout_seconds)).result(PATIENCE_SECONDS)
-
-    return run
+@pytest.fixture(scope="session")
+def examination(settings: Settings, runtime: str, image: str | None) -> Iterator[Examination]:
+    with Examination(connect(settings, runtime=runtime, image=image), settings) as examination:
+        yield examination

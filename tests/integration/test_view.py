@@ -32,7 +32,7 @@ from sandrl.runs import (
     ToolCallRow,
 )
 from sandrl.runs.report import report_document, report_trajectories
-from sandrl.runs.rows import CheckRow, MessageRow
+from sandrl.runs.rows import BranchRow, CheckRow, MessageRow
 from sandrl.viewer.export import write_export
 from sandrl.viewer.library import Library, run_key
 from sandrl.viewer.server import Viewer, serving
@@ -298,12 +298,31 @@ def test_texts_of_every_kind_are_found_and_nothing_else(client: httpx.Client, ru
     )
     check = CheckRow(status="failed", detail="7 is not 8", got="<7>", expected="<8>", name="test_it")
     rows = [
-        failed(0, stdout="printed\there", stderr="back\\slash", messages=messages, checks=(check,), failures=("lost",)),
+        failed(
+            0,
+            stdout="printed\there",
+            stderr="back\\slash",
+            messages=messages,
+            checks=(check,),
+            failures=("lost",),
+            branches=(BranchRow(messages=(MessageRow(role="user", content="Aside"),)),),
+        ),
         trajectory(1, completion="nothing of it"),
     ]
     write_run(runs_dir, rows, outcome=None)
     key = only_key(client)
-    for word in ("ÜBUNG", '"eins"', "Run_Tests {}", "7 is not", "<8>", "TEST_IT", "lost", "PRINTED", "back\\slash"):
+    for word in (
+        "ÜBUNG",
+        '"eins"',
+        "Run_Tests {}",
+        "7 is not",
+        "<8>",
+        "TEST_IT",
+        "lost",
+        "aside",
+        "PRINTED",
+        "back\\slash",
+    ):
         assert [row["index"] for row in asked(client, f"api/runs/{key}/rows", search=word)["rows"]] == [0], word
     for word in ("job_id", "schema", "s-0", "null", "printed nothing"):
         assert asked(client, f"api/runs/{key}/rows", search=word)["total"] == 0, word

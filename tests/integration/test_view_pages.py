@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from sandrl.runs import CheckRow, EvaluationRow, MetricsRow, ProblemCheck, ProblemRow, RunOutcome, RunWriter
+from sandrl.runs import CheckRow, EvaluationRow, MessageRow, MetricsRow, ProblemCheck, ProblemRow, RunOutcome, RunWriter
 from sandrl.runs.comparison import Source, compare
+from sandrl.runs.rows import BranchRow
 from sandrl.viewer.library import Library
 from tests.support.browser import expect, opened
 from tests.support.sample_runs import JOB, failed, trajectory, write_run
@@ -188,6 +189,23 @@ def test_rows_are_found_by_what_the_completions_say(browser: Any, site: Path | s
         expect(seen.page.locator("text=Next →")).to_be_disabled()
         seen.page.keyboard.press("Escape")
         expect(seen.page.locator(".search")).to_have_value("def f5")
+        assert seen.complaints == []
+
+
+def test_branches_of_an_episode_are_shown_below_its_messages(browser: Any, live: str, runs_dir: Path) -> None:
+    branch = BranchRow(messages=(MessageRow(role="assistant", content=HOSTILE, is_given=True),))
+    messages = (MessageRow(role="user", content="x"),)
+    row = trajectory(messages=messages, branches=(branch,), episode={"agent_output": f"bye {HOSTILE}"})
+    write_run(runs_dir, [row], name="agents")
+    with opened(browser, live) as seen:
+        go(seen.page, f"run/{key_of(seen.page, 'agents')}/t/-.0")
+        shown = seen.page.locator("#detail")
+        expect(shown).to_contain_text("Branch 1")
+        expect(shown.locator("#output-title")).to_be_visible()
+        expect(shown).to_contain_text("bye </script>")
+        expect(shown).to_contain_text("assistant said elsewhere")
+        expect(shown).to_contain_text("window.owned")
+        assert seen.page.evaluate("window.owned") is None
         assert seen.complaints == []
 
 

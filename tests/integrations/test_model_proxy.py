@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from sandrl.models import Message, ToolCall
+from sandrl.errors import EndpointError
+from sandrl.models import Message, Reply, ToolCall
 from sandrl.rollouts.proxy import Conversation, ModelProxy, ProxyLimits
 from tests.integration.rollouts.test_model_proxy import BASH, TOOLS, Policy, address_of, echo
 
@@ -57,6 +59,31 @@ def test_anthropics_client_calls_a_tool_and_continues(is_stream: bool) -> None:
     assert the_branch(conversation) == ["system", "user", "assistant", "tool", "assistant"]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_anthropics_client_waits_for_a_model_that_thinks(fails: bool) -> None:
+    anthropic = pytest.importorskip("anthropic")
+
+    class Slow(Policy):
+        def reply(self, *arguments: Any, **options: Any) -> Reply:
+            time.sleep(0.2)
+            if fails:
+                raise EndpointError("gone")
+            return super().reply(*arguments, **options)
+
+    conversation = ModelProxy(Slow(echo), alive_seconds=0.02).open()
+    asked: Any = {"model": "any", "max_tokens": 100, "messages": [{"role": "user", "content": "one"}]}
+    with (
+        address_of(conversation) as address,
+        anthropic.Anthropic(base_url=address, api_key=conversation.token) as client,
+    ):
+        if not fails:
+            with client.messages.stream(**asked) as stream:
+                assert stream.get_final_text() == "answer 1"
+            return
+        with pytest.raises(anthropic.APIError, match="the model failed"), client.messages.stream(**asked) as stream:
+            stream.get_final_text()
+
+
 def test_anthropics_client_gets_errors_of_its_own_kinds_and_does_not_try_again() -> None:
     anthropic = pytest.importorskip("anthropic")
     conversation = ModelProxy(Policy(echo)).open(ProxyLimits(turns=1))
@@ -67,7 +94,7 @@ def test_anthropics_client_gets_errors_of_its_own_kinds_and_does_not_try_again()
             stranger.messages.create(**asked)
         with anthropic.Anthropic(base_url=address, api_key=conversation.token) as client:
             client.messages.create(**asked)
-            with pytest.raises(anthropic.PermissionDeniedError, match="more than 1 turns"):
+            with pytest.raises(anthropic.AuthenticationError, match="more than 1 turns"):
                 client.messages.create(**asked)
     assert conversation.recording.requests == 2
 

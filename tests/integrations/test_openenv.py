@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import subprocess
+import sys
+import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from sandrl.errors import InputError
 from sandrl.integrations import openenv as adapter
 from tests.integrations.running import running
+from tests.support.stopping import kill_with_sandboxes, stop_sandboxes, stopping_sandboxes
 
 pytestmark = pytest.mark.needs("openenv")
 
 RIGHT, WRONG = "<answer>def f(x): return x + 1</answer>", "<answer>def f(x): return 2 * x</answer>"
+SLOW = RIGHT.replace("<answer>", "<answer>import time\ntime.sleep(3)\n")
 
 
 @pytest.fixture
@@ -90,3 +98,47 @@ def test_the_environment_is_used_without_a_server_too(place: str | None, problem
     assert env.step(adapter.CodeAction(completion=RIGHT)).reward == 1.0
     with pytest.raises(InputError, match="there is no problem 'other'"):
         env.reset(task_id="other")
+
+
+async def test_a_step_whose_sandbox_is_stopped_is_scored_again_and_one_without_sandboxes_has_no_reward(
+    problem_file: str,
+) -> None:
+    from openenv import GenericEnvClient
+
+    app = adapter.create_app(problem_file, sandboxes={"tags": ["openenv"]}, retries=1)
+    with running(app) as address:
+        async with GenericEnvClient(base_url=address) as client:
+            await client.reset(task_id="inc")
+            step = asyncio.ensure_future(client.step({"completion": SLOW}))
+            await asyncio.to_thread(stop_sandboxes, "openenv")
+            assert (await step).reward == 1.0
+            await client.reset(task_id="inc")
+            with stopping_sandboxes("openenv"):
+                ended = await client.step({"completion": RIGHT + " "})
+    assert (ended.reward, ended.done, ended.observation["status"]) == (None, True, "infrastructure")
+
+
+def test_what_a_killed_server_leaves_is_seen_and_ended(problem_file: str, tmp_path: Path) -> None:
+    program = (
+        "import sys, uvicorn\nfrom sandrl.integrations.openenv import create_app\n"
+        "app = create_app(sys.argv[1], sandboxes={'tags': ['killed']})\nuvicorn.run(app, port=int(sys.argv[2]))\n"
+    )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    body = json.dumps({"action": {"completion": SLOW.replace("sleep(3)", "sleep(60)")}, "task_id": "inc"}).encode()
+    step = urllib.request.Request(f"http://127.0.0.1:{port}/step", body, {"Content-Type": "application/json"})
+    with subprocess.Popen([sys.executable, "-c", program, problem_file, str(port)], cwd=tmp_path) as server:
+        until = time.monotonic() + 60
+        while not is_open(port):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        with ThreadPoolExecutor() as pool:
+            asked = pool.submit(urllib.request.urlopen, step, timeout=60)
+            kill_with_sandboxes(server, "killed")
+            assert asked.exception() is not None
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as asked:
+        return asked.connect_ex(("127.0.0.1", port)) == 0

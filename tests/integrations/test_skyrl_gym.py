@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from sandrl.errors import InputError, UsageError
+from sandrl.errors import InfrastructureError, InputError, UsageError
 from sandrl.integrations import skyrl_gym as adapter
+from tests.support.stopping import stopping_sandboxes
 
 pytestmark = pytest.mark.needs("skyrl_gym")
 
@@ -66,6 +67,17 @@ def test_what_cannot_be_scored_is_an_error_or_the_number_that_was_asked_for(make
     env = make("broken", unscorable=-0.5)
     assert env.step(answer)["reward"] == -0.5
     assert env.get_metrics() == {"passed": 0.0, "checks_passed": 0.0, "unscorable": 1.0}
+
+
+def test_an_answer_without_sandboxes_is_an_error_or_the_number_that_was_asked_for() -> None:
+    def env(tag: str, **options: Any) -> Any:
+        extras = {"reward_spec": {"ground_truth": {"assert_case": ["assert f(1) == 2"]}}}
+        return adapter.CodeEnv({"sandboxes": {"tags": [tag]}, "retries": 0, **options}, extras)
+
+    with stopping_sandboxes("skyrl"):
+        with pytest.raises(InfrastructureError):
+            env("skyrl").step(RIGHT)
+        assert env("skyrl", unscorable=-1).step(RIGHT)["reward"] == -1.0
 
 
 def test_options_of_scoring_are_options_of_the_environment(make: Make) -> None:

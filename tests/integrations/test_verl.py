@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from sandrl.errors import InputError, UsageError
+from sandrl.errors import InfrastructureError, InputError, UsageError
 from sandrl.integrations import verl
+from tests.support.stopping import stopping_sandboxes
 
 RIGHT, WRONG = "<answer>def f(x): return x + 1</answer>", "<answer>def f(x): return 2 * x</answer>"
 ASSERTS = {"assert_case": ["assert f(1) == 2", "assert f(2) == 3"]}
@@ -149,3 +150,12 @@ def test_a_mistyped_option_is_refused_and_what_verl_adds_is_not() -> None:
         verl.compute_score(**row(RIGHT, ASSERTS), unscorable=float("nan"))
     added: dict[str, Any] = {"reward_router_address": "127.0.0.1:1", "reward_model_tokenizer": object()}
     assert verl.compute_score(**row(RIGHT, ASSERTS), **added)["score"] == 1.0
+
+
+def test_an_answer_without_sandboxes_is_an_error_or_the_number_that_was_asked_for() -> None:
+    options: dict[str, Any] = {"sandboxes": {"tags": ["verl"]}, "retries": 0}
+    with stopping_sandboxes("verl"):
+        with pytest.raises(InfrastructureError):
+            verl.compute_score(**row(RIGHT, ASSERTS), **options)
+        document = verl.compute_score(**row(RIGHT, ASSERTS), **options, unscorable=-1)
+    assert (document["score"], document["status"], document["unscorable"]) == (-1.0, "infrastructure", 1.0)

@@ -21,6 +21,7 @@ from sandrl.runs import (
     TrajectoryRow,
 )
 from sandrl.runs.cards import Card, Cheat, Mutant
+from sandrl.runs.rows import BranchRow
 from tests.support.sample_runs import JOB, failed, trajectory, write_run
 
 HOSTILE = "</script><img src=x onerror='window.owned = 1'>\u202e\x1b[2J"
@@ -130,7 +131,8 @@ def _write_episodes(runs_dir: Path) -> None:
     rows = [
         failed(
             0, task_id=LONG, messages=messages, stdout="out\n" * 80, stderr=LONG, checks=checks, problem="e" * 32,
-            failures=("the sandbox was lost",), components={"format": 0.5}, tokens={"prompt": 10}, truncated=True,
+            branches=(BranchRow(messages=messages[:3]),), failures=("the sandbox was lost",),
+            components={"format": 0.5}, tokens={"prompt": 10}, truncated=True,
         ),
         trajectory(1, code="def f():\n    # " + LONG + "\n    return 'text', 1.5\n"),
     ]  # fmt: skip

@@ -21,12 +21,12 @@ from sandrl.rollouts.calls import tool_schemas  # noqa: E402
 from sandrl.rollouts.task_tools import TASK_TOOLS  # noqa: E402
 from tests.support.scripted_episode import Call  # noqa: E402
 from tests.support.tasks.base import import_task_base  # noqa: E402
-from tests.support.tasks.shell import INSTRUCTION, write_shell_task  # noqa: E402
+from tests.support.tasks.shell import INSTRUCTION, judge, write_shell_task  # noqa: E402
 from tests.trainers.test_episodes import message, trained, transformers, trl  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-RIGHT, WRONG = "echo done > answer", "echo nothing > answer"
+RIGHT, WRONG, SUBMIT = "echo done > answer", "echo nothing > answer", ""
 CLEANUP = [sys.executable, "-m", "sandrl", "sandboxes", "cleanup", "--yes"]
 
 
@@ -37,22 +37,27 @@ def tasks(tmp_path: Path) -> str:
 
 
 class Says(tuple[str, ...]):
-    """What a policy says; before its second message something happens."""
+    """What a policy says; before its last command something happens."""
 
     between: Callable[[], object] = staticmethod(lambda: None)
 
     def __getitem__(self, turn: Any) -> Any:
-        if turn == 1:
+        if turn == len(self) - 2:
             self.between()
         return super().__getitem__(turn)
 
 
 def step(tasks: str, directory: Path, *commands: str, between: Callable[[], object] | None = None) -> dict[str, Any]:
     """What TRL logs of a step on two episodes with these commands."""
-    says = Says([*(message([Call("bash", json.dumps({"command": each}), "")]) for each in commands), "Done."])
+    calls = [Call("bash", json.dumps({"command": each}), "") if each else Call("submit", "{}", "") for each in commands]
+    says = Says([*(message([call]) for call in calls), "Done."])
     says.between = between or says.between
     row = {"prompt": [{"role": "user", "content": "Use the tools. "}], "task_id": "task"}
     return trained(trl.GRPOTrainer, says, 9, environment_factory(tasks), row, [], directory)
+
+
+def stop_all() -> None:
+    subprocess.run([*CLEANUP, "--all", "--force"], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize(("command", "reward"), [(RIGHT, 1.0), (WRONG, 0.0)])
@@ -63,11 +68,38 @@ def test_an_episode_has_the_reward_of_its_task(tasks: str, tmp_path: Path, comma
 
 
 def test_an_episode_that_lost_its_sandbox_has_no_reward(tasks: str, tmp_path: Path) -> None:
-    def stop() -> None:
-        subprocess.run([*CLEANUP, "--all", "--force"], check=True, capture_output=True)
-
-    logged = step(tasks, tmp_path / "out", "true", RIGHT, between=stop)
+    logged = step(tasks, tmp_path / "out", "true", RIGHT, between=stop_all)
     assert (logged["rewards/TaskEnvironment/mean"], logged["reward"]) == (None, None)
+
+
+@pytest.fixture
+def stepped(tmp_path: Path) -> str:
+    """A task of two steps, whose reward is the mean of both."""
+    import_task_base(os.environ)
+    steps = (
+        '[[steps]]\nname = "one"\n[steps.agent]\nuser = "app"\n[[steps]]\nname = "two"\n[steps.agent]\nuser = "app"\n'
+    )
+    files = {
+        "instruction.md": None,
+        "tests/test.sh": None,
+        "steps/one/instruction.md": "First.",
+        "steps/one/tests/test.sh": judge("1"),
+        "steps/two/instruction.md": "Second.",
+        "steps/two/tests/test.sh": judge("2"),
+    }
+    return str(write_shell_task(tmp_path / "task", environment=steps, files=files))
+
+
+@pytest.mark.parametrize(
+    ("command", "between", "reward"),
+    [("echo 2 > answer", None, 1.0), ("true", None, 0.5), ("echo 2 > answer", stop_all, None)],
+    ids=["right", "wrong", "lost"],
+)
+def test_an_episode_of_steps_has_their_reward_and_none_if_its_sandbox_was_lost_after_one(
+    stepped: str, tmp_path: Path, command: str, between: Callable[[], object] | None, reward: float | None
+) -> None:
+    logged = step(stepped, tmp_path / "out", "echo 1 > answer", SUBMIT, command, between=between)
+    assert (logged["rewards/TaskEnvironment/mean"], logged["reward"]) == (reward, reward)
 
 
 def test_an_environment_tells_the_instruction_and_describes_the_tools(tasks: str) -> None:

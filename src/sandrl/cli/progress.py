@@ -86,6 +86,8 @@ def remark(event: events.Event) -> str | None:
             return f"{message} …"
         case events.PackagesInstalling(requirements) if sys.stderr.isatty():
             return f"Packages: installing {', '.join(requirements)} …"
+        case events.AgentInstalling(agent, image):
+            return f"Agent: installing {agent} in {image} …"
         case events.PullDelayed(image, reason, seconds):
             return f"Image: {image}: {reason}; next try in {seconds:.1f} s"
         case events.ImageReading(file):

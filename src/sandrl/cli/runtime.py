@@ -1,24 +1,34 @@
-"""`sandrl runtime`: shows, starts and stops the local runtime."""
+"""`sandrl runtime`: shows, starts and stops the local runtime, and checks what a runtime promises."""
 
 from __future__ import annotations
 
-from collections import deque
+import itertools
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sandrl.cli import signals
+from sandrl.cli.completion import values
 from sandrl.cli.output import Json, print_json, say_waiting
-from sandrl.cli.tables import print_fields
-from sandrl.cli.text import visible
+from sandrl.cli.progress import remark
+from sandrl.cli.tables import Cell, Column, Table, print_fields
+from sandrl.cli.text import counted, visible
 from sandrl.cli.units import time_option
-from sandrl.settings import load_settings
+from sandrl.errors import GateError, UsageError
+from sandrl.events import Event
+from sandrl.settings import RUNTIME_WORDS, load_settings, runtime_problem
 
 if TYPE_CHECKING:
     from sandrl.runtime.state import DaemonEndpoint
+    from sandrl.sandboxes.conformance import Outcome
     from sandrl.sandboxes.daemons import DaemonState
 
-app = typer.Typer(name="runtime", help="Local runtimes: status, serve, stop, logs.")
+app = typer.Typer(name="runtime", help="Local runtimes: status, serve, stop, logs; check of any runtime.")
 
 
 @app.command("status")
@@ -150,3 +160,101 @@ def logs(
         with file.open(encoding="utf-8", errors="replace") as log:
             for line in deque(log, maxlen=lines):
                 typer.echo(visible(line))
+
+
+@app.command("check")
+def check(
+    runtime: Annotated[
+        str,
+        typer.Argument(
+            metavar=RUNTIME_WORDS,
+            help="The runtime whose provider is checked.",
+            show_default=False,
+            autocompletion=values.runtimes,
+        ),
+    ],
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            metavar="CHECK",
+            help="Run this check alone; repeatable.",
+            autocompletion=values.conformance_checks,
+        ),
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IMAGE", help="Image of the sandboxes, with `sh` and `python`; default: that of the runtime."
+        ),
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Check that a runtime keeps the protocol of providers, in sandboxes of its own. Exits with 1 if a check fails.
+
+    The checks take about half a minute on a local runtime. Other sandboxes are not touched, and none is left behind.
+    """
+    from sandrl.sandboxes import Interrupt, connect
+    from sandrl.sandboxes.conformance import Examination, State, find_checks
+
+    if problem := runtime_problem(runtime):
+        raise UsageError(f"the runtime {problem}")
+    settings, checks, interrupt = load_settings(), find_checks(only or ()), Interrupt()
+    outcomes: list[Outcome] = []
+    try:
+        with signals.passed_to(interrupt):
+            connection = connect(settings, runtime=runtime, image=image, emit=_say)
+            with (
+                Examination(connection, settings, emit=_say, interrupt=interrupt) as examination,
+                _progress(len(checks)) as tell,
+            ):
+                for each in checks:
+                    tell(each.name)
+                    outcomes.append(examination.run(each))
+    finally:
+        # What was found before an interruption is worth its time.
+        if json_ and outcomes:
+            rows = [asdict(each) for each in outcomes]
+            print_json({"runtime": str(connection.kind), "image": connection.image, "checks": rows})
+        elif outcomes:
+            _print_outcomes(outcomes)
+    count = Counter(each.state for each in outcomes)
+    if count[State.FAILED]:
+        failed = [each.name for each in outcomes if each.state is State.FAILED]
+        again = " ".join(["sandrl runtime check", runtime, *(f"--only {name}" for name in failed)])
+        raise GateError(
+            f"runtime {runtime} fails {count[State.FAILED]} of {counted(len(outcomes), 'check')}",
+            hint=f"{again} repeats what failed",
+        )
+    if not json_:
+        typer.echo(f"passed {count[State.PASSED]}, failed 0, do not apply {count[State.ABSENT]}")
+
+
+def _say(event: Event) -> None:
+    if text := remark(event):
+        typer.echo(visible(text), err=True)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[str], None]]:
+    """Shows the check that runs, on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True, highlight=False)
+    columns = (TextColumn("Checking"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as progress:
+        begun = itertools.count()
+        task = progress.add_task("", total=total)
+        yield lambda name: progress.update(task, description=name, completed=next(begun))
+
+
+def _print_outcomes(outcomes: list[Outcome]) -> None:
+    styles = {"passed": "green", "failed": "bold red", "does not apply": "dim"}
+    table = Table([Column("check"), Column("result"), Column("what must hold, or the reason", least=30, wraps=True)])
+    for each in outcomes:
+        table.add(each.name, Cell(each.state, styles[each.state]), visible(each.reason or each.what))
+    table.print()

@@ -131,6 +131,10 @@ def _print_trajectory(
         print_prompt(console, problem, full=full)
     for message in row.messages:
         _print_message(console, message, full=full)
+    for number, branch in enumerate(row.branches, 1):
+        console.print(Text(f"   branch {number}, another conversation of the agent:"), style="bold")
+        for message in branch.messages:
+            _print_message(console, message, full=full)
     if row.reasoning and not row.messages:
         _print_block(console, "reasoning", row.reasoning, full=full)
     if row.completion is not None and not row.messages:
@@ -146,8 +150,9 @@ def _print_trajectory(
     if row.second_opinion is not None:
         style = "bold yellow" if row.second_opinion.is_disagreement else "dim"
         console.print(Text(f"second opinion: {_opinion_words(row.second_opinion)}"), style=style)
-    for name, text in (("stdout", row.stdout), ("stderr", row.stderr)):
-        if text:
+    said = row.episode.get("agent_output")
+    for name, text in (("output of the agent", said), ("stdout", row.stdout), ("stderr", row.stderr)):
+        if isinstance(text, str) and text:
             _print_block(console, name, text, full=full)
     if row.truncated:
         console.print(Text("(the output was cut at the limit)"), style="dim")
@@ -212,6 +217,8 @@ def _print_checks(console: Console, checks: Sequence[CheckRow], *, full: bool) -
 
 def _print_message(console: Console, message: MessageRow, *, full: bool) -> None:
     title = message.role if message.name is None else f"{message.role} {message.name}"
+    if message.is_given:
+        title += " (said elsewhere)"
     if message.reasoning:
         _print_block(console, f"{title}, reasoning", message.reasoning, full=full)
     if is_cut_off(message.finish_reason):

@@ -202,7 +202,8 @@ def _runtime_check(kind: str, checks: Sequence[Check]) -> Check:
     failed = next((check for check in checks if check.state is State.FAILED), None)
     if failed is not None:
         # What this machine cannot do is no fault while another runtime is used.
-        return Check(kind, State.ABSENT, f"does not work here: {failed.name}: {failed.detail}", failed.hint)
+        reason = failed.detail if failed.name == kind else f"{failed.name}: {failed.detail}"
+        return Check(kind, State.ABSENT, f"does not work here: {reason}", failed.hint)
     needed = (check for check in checks if check.name not in _OPTIONAL or check.state is not State.ABSENT)
     unknown = next((check for check in needed if check.state is not State.OK), None)
     if unknown is not None:

@@ -17,6 +17,7 @@ from sandrl.errors import SandrlError
 from sandrl.installation import again_command, install_command, installed_version
 from sandrl.problems.hub import PROBE_SECONDS, hub_answers
 from sandrl.sandboxes.providers import find_provider
+from sandrl.sandboxes.providers.protocol import Connection
 from sandrl.settings import RuntimeKind, Settings
 
 _TIMEOUT_SECONDS = 6.0
@@ -55,12 +56,12 @@ def remote_check(settings: Settings, *, online: bool) -> Check:
 
 def provider_check(settings: Settings, kind: str) -> Check:
     """Whether a runtime without `needs` can be found; it is not asked."""
-    provider = find_provider(kind)
-    try:
-        if provider.find(settings, reason="examined") is None:
-            return Check(kind, State.FAILED, provider.absence(settings))
-    except SandrlError as error:
-        return Check(kind, State.FAILED, error.message, error.hint)
+    provider, found = find_provider(kind), list[Connection | None]()
+    failure = _within(_TIMEOUT_SECONDS, lambda: found.append(provider.find(settings, reason="examined")))
+    if failure is not None:
+        return Check(kind, State.FAILED, failure.message, failure.hint)
+    if found == [None]:
+        return Check(kind, State.FAILED, provider.absence(settings))
     return Check(kind, State.OK, "found; not tested")
 
 

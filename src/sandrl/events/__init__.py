@@ -187,6 +187,14 @@ class PackagesInstalling(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class AgentInstalling(Event):
+    """An agent of others is being installed into an image; this can take minutes."""
+
+    agent: str
+    image: str
+
+
+@dataclass(frozen=True, slots=True)
 class PullDelayed(Event):
     """A registry does not answer, or limits requests, and is asked for an image again after so many seconds."""
 

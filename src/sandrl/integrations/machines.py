@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from sandrl.deadlines import in_background
-from sandrl.errors import InfrastructureError, NoUserError, SandboxLostError, SandrlError
+from sandrl.errors import InfrastructureError, NoImageError, NoUserError, SandboxLostError, SandrlError
 from sandrl.integrations.backend import local_backend
 from sandrl.problems.tasks.task import Task
 from sandrl.sandboxes import USUAL, CommandOutcome, SandboxRequest, Shape, Withdrawn
@@ -60,6 +60,7 @@ class AsyncMachine:
             sandboxes: Which sandboxes of this process, or the fields of such a request.
 
         Raises:
+            NoImageError: If the runtime cannot have the image.
             SandboxLostError: If the runtime cannot make such a machine, or it failed.
             UsageError: If there are no such sandboxes.
         """
@@ -206,7 +207,7 @@ async def _told(work: Awaitable[_Value]) -> _Value:
     # Whoever uses a framework knows one kind of failure of a sandbox.
     try:
         return await work
-    except (TooLargeError, NoUserError):
+    except (TooLargeError, NoUserError, NoImageError):
         raise
     except (InfrastructureError, RuntimeLost, Withdrawn) as error:
         hint = error.hint if isinstance(error, SandrlError) else None

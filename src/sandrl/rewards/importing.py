@@ -26,10 +26,10 @@ from sandrl.problems.problem_records import KeptProblems
 from sandrl.problems.tasks.task import Task, VerifierMode
 from sandrl.rewards.harbor_jobs import LARGEST_DOCUMENT, Trial, find_trials, turns_of
 from sandrl.runs import RunReader, RunWriter, TrajectoryRow
-from sandrl.runs.atif import HAS_DIALOGUE, first_error, messages_of, own_facts, tools_of
+from sandrl.runs.atif import HAS_DIALOGUE, branches_of, first_error, messages_of, own_facts, tools_of
 from sandrl.runs.config import TOOL_SCHEMAS
 from sandrl.runs.overview import counted_rows
-from sandrl.runs.rows import MessageRow
+from sandrl.runs.rows import BranchRow, MessageRow
 from sandrl.runs.writer import own_versions
 from sandrl.sandboxes import new_job_id
 from sandrl.scoring.records import Place, trajectory_row
@@ -66,6 +66,7 @@ class _Found:
 
     result: ScoredCompletion
     messages: tuple[MessageRow, ...] = ()
+    branches: tuple[BranchRow, ...] = ()
     tokens: Mapping[str, int] | None = None
     episode: Mapping[str, JsonValue] | None = None
     tools: tuple[dict[str, Any], ...] = ()
@@ -143,6 +144,7 @@ def _row(
         Place(job_id),
         problem=None if problem is None else kept.digest_of(problem),
         messages=found.messages,
+        branches=found.branches,
         dropped=result.status.is_lost,
         tokens=dict(found.tokens or {}),
         episode=dict(found.episode or {}),
@@ -152,7 +154,14 @@ def _row(
     own = {name: value for name, value in found.own.items() if name in TrajectoryRow.model_fields}
     try:
         restored = TrajectoryRow.model_validate(
-            {**own, "index": index, "job_id": job_id, "problem": row.problem, "messages": row.messages}
+            {
+                **own,
+                "index": index,
+                "job_id": job_id,
+                "problem": row.problem,
+                "messages": row.messages,
+                "branches": row.branches,
+            }
         )
     except ValidationError as error:
         raise InputError(f"{result.id}: extra.sandrl is damaged: {first_error(error)}") from error
@@ -213,8 +222,9 @@ def _of_document(document: Any, path: Path) -> _Found:
     return _Found(
         result,
         tuple(messages_of(document.steps)),
+        tuple(branches_of(document)),
         _tokens(document),
-        _branches([document]),
+        {},
         tuple(tools_of(document)),
         document.agent.model_name,
         document.agent.name,
@@ -269,10 +279,11 @@ def _of_trial(trial: Trial, problems: Mapping[str, Problem]) -> _Found:
         scores=dict(rewards) if rewards and rewards.keys() != {"reward"} and score is not None else {},
         phases={name: seconds for name, each in phases.items() if each and (seconds := each.seconds) is not None},
     )
-    episode = {"end": said.end or "finished", **_branches(documents), **({"continued": True} if is_continued else {})}
+    episode: dict[str, JsonValue] = {"end": said.end or "finished", **({"continued": True} if is_continued else {})}
     return _Found(
         result,
         messages,
+        tuple(each for part in documents for each in branches_of(part, keeps_tokens=not is_continued)),
         {name: count for name, count in tokens.items() if count},
         episode,
         tuple(tools_of(documents[0])) if documents else (),
@@ -349,11 +360,6 @@ def _task_id(name: str, task: Mapping[str, Any], problems: Mapping[str, Problem]
     # A set names its tasks by their directories, or by their own names.
     names = (name, name.rpartition("/")[2], Path(str(task.get("path", ""))).name)
     return next((each for each in names if each in problems), name)
-
-
-def _branches(documents: Sequence[Any]) -> dict[str, JsonValue]:
-    count = sum(len(each.subagent_trajectories or ()) for each in documents)
-    return {"subagents": count} if count else {}
 
 
 def _tokens(document: Any) -> dict[str, int]:

@@ -7,6 +7,7 @@ its task may reach. Nothing but the token of the episode is in the machine.
 
 from __future__ import annotations
 
+import json
 import threading
 import tomllib
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from sandrl.errors import InfrastructureError, UsageError
+from sandrl.events import AgentInstalling, Emit, ignore
 from sandrl.files import read_regular
 from sandrl.sandboxes import Shape, State, network_of
 from sandrl.settings import NetworkMode
@@ -86,11 +88,13 @@ class Recipe(BaseModel):
 
 
 _HINT = "a known agent, a command, or a file with a recipe (*.toml)"
-_NPM = "command -v npm >/dev/null || { echo 'the image has no npm' >&2; exit 1; }; npm install --global "
-_MINI = (
-    "python3 -m venv /opt/mini-swe-agent && /opt/mini-swe-agent/bin/pip install --disable-pip-version-check --quiet"
-    " mini-swe-agent==2.4.6"
+# Without what they keep for a next time: runs keep all that an installation has changed.
+_NPM = (
+    "command -v npm >/dev/null || {{ echo 'the image has no npm' >&2; exit 1; }};"
+    " npm install --global --cache /tmp/npm {package} && rm -rf /tmp/npm"
 )
+_PIP = "python3 -m venv /opt/{name} && /opt/{name}/bin/pip install --disable-pip-version-check --no-cache-dir --quiet "
+_MINI = _PIP.format(name="mini-swe-agent") + "mini-swe-agent==2.4.6"
 _MINI_RUN = (
     '/opt/mini-swe-agent/bin/mini --yolo --exit-immediately --cost-limit 0{config} --model "openai/$MODEL"'
     ' --output /logs/agent/mini-swe-agent.json --task "$INSTRUCTION"'
@@ -101,34 +105,51 @@ _MINI_VARIABLES = {
     "MSWEA_SILENT_STARTUP": "1",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
 }
+_OPENCODE = {
+    "autoupdate": False,
+    "share": "disabled",
+    "small_model": "proxy/policy",
+    "provider": {
+        "proxy": {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": "{env:OPENAI_BASE_URL}", "apiKey": "{env:OPENAI_API_KEY}"},
+            "models": {"policy": {"name": "policy"}},
+        }
+    },
+}
 RECIPES: Mapping[str, Mapping[str, object]] = {
     "mini-swe-agent": {"install": _MINI, "run": _MINI_RUN.format(config=""), "variables": _MINI_VARIABLES},
     "mini-swe-agent-text": {
         "install": _MINI,
-        "run": _MINI_RUN.format(config=" --config mini_textbased.yaml"),
+        "run": _MINI_RUN.format(config=" --config mini_textbased.yaml --model-class litellm_textbased"),
         "variables": _MINI_VARIABLES,
     },
     "claude-code": {
-        "install": f"{_NPM}@anthropic-ai/claude-code",
-        "run": 'claude --print --permission-mode bypassPermissions --model "$MODEL" "$INSTRUCTION"',
+        "install": _NPM.format(package="@anthropic-ai/claude-code@2.1.332"),
+        "run": 'claude --print --permission-mode bypassPermissions --model "$MODEL" -- "$INSTRUCTION"',
         "variables": {"IS_SANDBOX": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
     },
     "codex": {
-        "install": f"{_NPM}@openai/codex",
+        "install": _NPM.format(package="@openai/codex@0.171.0"),
         "run": "codex exec --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check"
         " -c model_provider=proxy -c model_providers.proxy.name=proxy -c model_providers.proxy.env_key=OPENAI_API_KEY"
-        ' -c model_providers.proxy.base_url="$OPENAI_BASE_URL" --model "$MODEL" "$INSTRUCTION"',
+        ' -c model_providers.proxy.base_url="$OPENAI_BASE_URL" -c web_search=disabled -c features.multi_agent=false'
+        ' --model "$MODEL" -- "$INSTRUCTION"',
     },
     "opencode": {
-        "install": f"{_NPM}opencode-ai",
-        "run": 'opencode run --model "openai/$MODEL" "$INSTRUCTION"',
+        "install": _NPM.format(package="opencode-ai@1.18.33"),
+        # As an argument, an instruction with spaces would be put between quotes.
+        "run": """printf %s "$INSTRUCTION" | opencode run --model proxy/policy""",
+        "variables": {"OPENCODE_CONFIG_CONTENT": json.dumps(_OPENCODE)},
     },
     "aider": {
-        "install": "python3 -m venv /opt/aider && /opt/aider/bin/pip install --quiet aider-chat",
-        "run": '/opt/aider/bin/aider --yes-always --no-git --model "openai/$MODEL" --message "$INSTRUCTION"',
+        "install": _PIP.format(name="aider") + "aider-chat==0.86.2",
+        "run": "/opt/aider/bin/aider --yes-always --no-git --no-check-update --analytics-disable"
+        ' --no-show-model-warnings --no-show-release-notes --model "openai/$MODEL" --message="$INSTRUCTION"',
+        "variables": {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
     },
 }
-"""Known agents; mini-swe-agent is tested, the others follow their documentation."""
+"""Known agents, each with the version that was tried."""
 
 
 def variables_of(port: int, token: str, model: str) -> dict[str, str]:
@@ -156,7 +177,7 @@ class Installed:
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def state(self, image: str, make: Callable[[Shape], Machine]) -> State | None:
+    def state(self, image: str, make: Callable[[Shape], Machine], emit: Emit = ignore) -> State | None:
         """The state with the agent over an image; None if there is nothing to install.
 
         Raises:
@@ -170,6 +191,7 @@ class Installed:
         with lock:
             known = self._states.get(image)
             if known is None:
+                emit(AgentInstalling(self.recipe.name, image))
                 known = self._states[image] = self._install(image, make)
         if isinstance(known, str):
             raise InfrastructureError(known)

@@ -60,7 +60,10 @@ from sandrl.trials.answers import remark_on
 from sandrl.trials.machine import Machine
 from sandrl.trials.place import RuntimeLost
 
-_AGENT_BYTES = 8 << 10
+# Of each output.
+_AGENT_BYTES = 4 << 10
+# Linux takes variables of 128 KiB with their name.
+_MOST_INSTRUCTION_BYTES = 128_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +152,15 @@ def check_agent(problems: Iterable[Problem]) -> None:
     Raises:
         UsageError: If there is one.
     """
-    other = next((each for each in problems if each.task is None), None)
-    if other is not None:
-        message = f"agent: works on tasks, and the problem {other.task_id!r} is none"
-        raise UsageError(message, hint="leave out `agent`, or use a set of tasks", fields=("agent",))
+    for problem in problems:
+        if problem.task is None:
+            message = f"agent: works on tasks, and the problem {problem.task_id!r} is none"
+            raise UsageError(message, hint="leave out `agent`, or use a set of tasks", fields=("agent",))
+        for step in problem.task.steps:
+            if "\0" in step.instruction or len(step.instruction.encode()) > _MOST_INSTRUCTION_BYTES:
+                message = f"agent: the instruction of {problem.task_id!r} does not fit into a variable"
+                hint = f"leave out the task: a variable has at most {_MOST_INSTRUCTION_BYTES} bytes, and no NUL"
+                raise UsageError(message, hint=hint, fields=("agent",))
 
 
 @dataclass(slots=True)
@@ -385,7 +393,7 @@ class _Agent(_Task):
         assert agent is not None, "it is one of an agent"
         self.installed = agent
         if not self.place.place.connection.is_local:
-            message = "agent: works on runtimes of this machine, whose sandboxes reach the recording proxy"
+            message = "agent: the sandboxes of this runtime do not reach the recording proxy"
             raise UsageError(message, hint="use `runtime` local", fields=("agent", "runtime"))
         listener = socket.create_server(("127.0.0.1", 0))
         self.ports: tuple[int, ...] = (listener.getsockname()[1],)
@@ -394,18 +402,21 @@ class _Agent(_Task):
             super().play()
 
     def state(self, image: str, make: Callable[[Shape], Machine]) -> State | None:
-        return self.installed.state(image, make)
+        return self.installed.state(image, make, self.place.emit)
 
     def act(self, machine: Machine, step: TaskStep, number: int) -> str | None:
         episode, recipe, conversation = self.episode, self.installed.recipe, self.conversation
+        task = episode.problem.task
+        assert task is not None, "it is an episode of one"
         self.has_begun = True
         limit = DEFAULT_SECONDS if step.agent.timeout_seconds is None else step.agent.timeout_seconds
         variables = {
+            **dict(step.agent.variables),
             **variables_of(self.ports[0], conversation.token, self.model.name),
             INSTRUCTION: step.instruction,
             **recipe.variables,
-            **dict(step.agent.variables),
         }
+        recording = conversation.recording
         began = time.monotonic()
         try:
             outcome = machine.run(recipe.run, user=step.agent.user, timeout_seconds=limit, variables=variables)
@@ -413,23 +424,27 @@ class _Agent(_Task):
             self.error = error
             raise
         finally:
-            episode.take(conversation.recording)
-            spent = time.monotonic() - began - conversation.recording.seconds
+            reason = recording.end
+            if number == len(task.steps) - 1:
+                # What it leaves running asks nothing more.
+                conversation.end("the agent has ended")
+            episode.take(recording)
+            spent = time.monotonic() - began - recording.seconds
             episode.seconds["sandbox"] += max(spent, 0.0)
-        episode.agent_output = (outcome.stdout + outcome.stderr)[-_AGENT_BYTES:].decode("utf-8", "replace")
-        recording = conversation.recording
-        # A model that has refused everything is not set up for this agent.
-        loss = recording.loss or ("" if recording.turns else recording.refusal)
+        told = outcome.stdout[-_AGENT_BYTES:] + outcome.stderr[-_AGENT_BYTES:]
+        episode.agent_output = told.decode("utf-8", "replace")
+        # A model or an agent whose requests are all refused is set up wrongly.
+        loss = recording.loss or ("" if recording.turns else recording.refusal or recording.silence)
         if recording.error is not None or loss:
             self.error = recording.error or EndpointError(loss)
             raise InfrastructureError(str(self.error))
         if outcome.timed_out:
             episode.end = EpisodeEnd.TIME_IS_UP
-        elif recording.end:
+        elif reason:
             episode.end = EpisodeEnd.REFUSED
         else:
             episode.end = EpisodeEnd.AGENT_ENDED if outcome.exit_code == 0 else EpisodeEnd.AGENT_FAILED
-        return recording.end or remark_on(f"the agent {recipe.name}", outcome, limit)
+        return reason or remark_on(f"the agent {recipe.name}", outcome, limit)
 
 
 class _Attempts(_Play):

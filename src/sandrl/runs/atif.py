@@ -22,7 +22,7 @@ from sandrl.errors import InputError
 from sandrl.files import new_directory, write_whole
 from sandrl.runs.config import TOOL_SCHEMAS, RunConfig
 from sandrl.runs.reader import Damage, RunReader
-from sandrl.runs.rows import MessageRow, ProblemRow, ToolCallRow, TrajectoryRow
+from sandrl.runs.rows import BranchRow, MessageRow, ProblemRow, ToolCallRow, TrajectoryRow
 
 VERSION = "ATIF-v1.8"
 OWN = "sandrl"
@@ -34,6 +34,7 @@ HAS_DIALOGUE = "has_dialogue"
 _TOKEN_ID = "token_id:"
 _NOT_KEPT = {
     "messages",
+    "branches",
     "job_id",
     "rank",
     "time",
@@ -88,19 +89,28 @@ def document_of(row: TrajectoryRow, run: RunConfig, problem: ProblemRow | None =
     tools = run.options.get(TOOL_SCHEMAS)
     tokens = row.tokens
     own = json.loads(row.model_dump_json(exclude=_NOT_KEPT, exclude_defaults=True))
+    agent = {
+        "name": str(run.options.get("agent") or OWN),
+        "version": next((job.versions.get(OWN, "") for job in reversed(run.jobs)), "") or __version__,
+        "model_name": run.subject,
+    }
+
+    def part(name: str, messages: Sequence[MessageRow], tools: Sequence[Any]) -> dict[str, Any]:
+        offered = [{"type": "function", "function": each} for each in tools]
+        return {
+            "schema_version": VERSION,
+            "session_id": run.run_id,
+            "trajectory_id": name,
+            "agent": {**agent, "tool_definitions": offered or None},
+            "steps": list(_steps(messages)),
+        }
+
+    branches = [
+        part(f"{row.id}/branch-{number}", each.messages, each.tools) for number, each in enumerate(row.branches, 1)
+    ]
     document = {
-        "schema_version": VERSION,
-        "session_id": run.run_id,
-        "trajectory_id": row.id,
-        "agent": {
-            "name": str(run.options.get("agent") or OWN),
-            "version": next((job.versions.get(OWN, "") for job in reversed(run.jobs)), "") or __version__,
-            "model_name": run.subject,
-            "tool_definitions": [{"type": "function", "function": each} for each in tools]
-            if isinstance(tools, list) and tools
-            else None,
-        },
-        "steps": list(_steps(messages)),
+        **part(row.id, messages, row.tools or (tools if isinstance(tools, list) else ())),
+        "subagent_trajectories": branches or None,
         "final_metrics": {
             "total_prompt_tokens": tokens.get("prompt"),
             "total_completion_tokens": tokens.get("completion"),
@@ -142,8 +152,17 @@ def messages_of(steps: Sequence[Any], *, keeps_tokens: bool = True) -> Iterator[
             finish_reason=reason if isinstance(reason, str) else None,
             seconds=_seconds(extra),
             reasoning=step.reasoning_content or "",
+            is_given=bool(step.is_copied_context),
         )
         yield from _results(step, {call.id: call.name for call in calls})
+
+
+def branches_of(document: Any, *, keeps_tokens: bool = True) -> Iterator[BranchRow]:
+    """The sub-agents of a document and theirs, as the branches of an episode."""
+    for each in document.subagent_trajectories or ():
+        messages = tuple(messages_of(each.steps, keeps_tokens=keeps_tokens))
+        yield BranchRow(messages=messages, tools=tuple(tools_of(each)))
+        yield from branches_of(each, keeps_tokens=keeps_tokens)
 
 
 def own_facts(document: Any) -> Mapping[str, Any]:
@@ -209,6 +228,7 @@ def _step(message: MessageRow, results: Sequence[MessageRow]) -> dict[str, Any]:
         "metrics": _metrics(message),
         "extra": {name: value for name, value in extra.items() if value is not None} or None,
         "llm_call_count": 1,
+        "is_copied_context": message.is_given or None,
     }
 
 

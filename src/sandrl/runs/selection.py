@@ -79,6 +79,6 @@ def _texts(row: TrajectoryRow) -> Iterator[str]:
     if row.second_opinion is not None:
         yield row.second_opinion.detail
     yield from (text for text in (row.completion, row.code) if text is not None)
-    for message in row.messages:
+    for message in (*row.messages, *(each for branch in row.branches for each in branch.messages)):
         yield from (message.content, message.reasoning)
         yield from (f"{call.name} {call.arguments}" for call in message.tool_calls)

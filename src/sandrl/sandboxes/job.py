@@ -21,7 +21,15 @@ from sandrl import forks
 from sandrl.addresses import without_credentials
 from sandrl.closing import Closing
 from sandrl.deadlines import in_background
-from sandrl.errors import CleanupError, ForkedProcessError, InfrastructureError, SandrlError
+from sandrl.errors import (
+    BuildError,
+    CleanupError,
+    ForkedProcessError,
+    InfrastructureError,
+    NoImageError,
+    SandrlError,
+    UsageError,
+)
 from sandrl.events import BudgetReached, CleaningUp, Emit, Event, SandboxesHeld, Warned, ignore
 from sandrl.runs.rows import ConnectionRow, OwnerRow
 from sandrl.sandboxes.busy_time import BusyTime
@@ -278,7 +286,7 @@ class Job(Closing):
     def with_image(self, image: str) -> Future[Connection]:
         """The runtime with another image, once it has it; for each image one future, which is never cancelled.
 
-        It fails with an `InfrastructureError` if the runtime cannot have the image.
+        It fails with a `NoImageError` if the runtime cannot have the image.
         """
         with self._lock:
             known = self._with_image.get(image)
@@ -293,7 +301,8 @@ class Job(Closing):
                 found = self.connection.with_image(image, self._heard.put)
             except SandrlError as error:
                 about = error.message if error.message.startswith(image) else f"{image}: {error.message}"
-                raise InfrastructureError(f"image {about}", hint=error.hint) from error
+                is_final = isinstance(error, UsageError | BuildError)
+                raise NoImageError(f"image {about}", is_final=is_final, hint=error.hint) from error
         expected = self.expected_images.get(image, found.image)
         if found.image != expected:
             message = f"image {image} is {found.image} here, and the lock of the tasks has {expected}"

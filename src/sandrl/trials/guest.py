@@ -20,73 +20,78 @@ ENDING_SECONDS = 20.0
 
 SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-RUN = rf"""IFS= read -r own && IFS= read -r its && eval "$own" || exit 126
-d=$(umask 077 && mktemp -d /tmp/.run-XXXXXX) && exec 6>&2 2>/dev/null 3>>"$d/out" 4>>"$d/err" 5<&0 </dev/null ||
-    {{ eval "$its" && exec "$@"; exit 126; }}
+RUN = rf"""IFS= read -r sandrl_own && IFS= read -r sandrl_its && eval "$sandrl_own" || exit 126
+sandrl_d=$(umask 077 && mktemp -d /tmp/.run-XXXXXX) &&
+    exec 6>&2 2>/dev/null 3>>"$sandrl_d/out" 4>>"$sandrl_d/err" 5<&0 </dev/null ||
+    {{ eval "$sandrl_its" && exec "$@"; exit 126; }}
 set -f
-IFS= read -r line </proc/$$/stat; set -- ${{line##*) }}; session=$4
+IFS= read -r sandrl_stat </proc/$$/stat; set -- ${{sandrl_stat##*) }}; sandrl_session=$4
 ignores_hangup() {{
-    while read -r name value; do
-        [ "$name" != SigIgn: ] || case $value in *[13579bdf]) return 0;; *) return 1;; esac
+    while read -r sandrl_name sandrl_value; do
+        [ "$sandrl_name" != SigIgn: ] || case $sandrl_value in *[13579bdf]) return 0;; *) return 1;; esac
     done <"/proc/$1/status"
     return 1
 }}
-ignores_hangup $$ && spares= || spares=yes
+ignores_hangup $$ && sandrl_spares= || sandrl_spares=yes
 each() {{
-    for pid in $(set +f; cd /proc && echo [0-9]*); do
-        IFS= read -r line <"/proc/$pid/stat" || continue
-        set -- "$1" "$2" ${{line##*) }}
-        [ "$6" = "$session" ] && [ "$pid" != $$ ] && [ "$pid" != "$2" ] || continue
-        [ "$spares" ] && ignores_hangup "$pid" || kill "-$1" "$pid"
+    for sandrl_pid in $(set +f; cd /proc && echo [0-9]*); do
+        IFS= read -r sandrl_stat <"/proc/$sandrl_pid/stat" || continue
+        set -- "$1" "$2" ${{sandrl_stat##*) }}
+        [ "$6" = "$sandrl_session" ] && [ "$sandrl_pid" != $$ ] && [ "$sandrl_pid" != "$2" ] || continue
+        [ "$sandrl_spares" ] && ignores_hangup "$sandrl_pid" || kill "-$1" "$sandrl_pid"
     done
 }}
 cut() {{
-    size=$(wc -c <"$1") && [ "$size" -gt {KEPT_BYTES} ] || return
-    each STOP "$me"  # what it writes meanwhile would be lost
-    [ -e "$1.head" ] || head -c "$first" "$1" >"$1.head"
-    tail -c "$last" "$1" >"$1.tail"; size=$(wc -c <"$1"); : >"$1"
-    echo $((size + $(cat "$1.lost" || echo 0))) >"$1.new"
-    mv "$1.new" "$1.lost"; each CONT "$me"
+    sandrl_size=$(wc -c <"$1") && [ "$sandrl_size" -gt {KEPT_BYTES} ] || return
+    each STOP "$sandrl_me"  # what it writes meanwhile would be lost
+    [ -e "$1.head" ] || head -c "$sandrl_first" "$1" >"$1.head"
+    tail -c "$sandrl_last" "$1" >"$1.tail"; sandrl_size=$(wc -c <"$1"); : >"$1"
+    echo $((sandrl_size + $(cat "$1.lost" || echo 0))) >"$1.new"
+    mv "$1.new" "$1.lost"; each CONT "$sandrl_me"
 }}
 watch() {{
-    over= nap=
-    trap 'over=yes; kill -9 $nap' TERM
-    IFS= read -r line </proc/self/stat; me=${{line%% *}} passed=0 pause=1
-    while [ $passed -lt $seconds ]; do
-        [ $((passed + pause)) -le $seconds ] || pause=$((seconds - passed))
-        sleep $pause & nap=$!
-        [ "$over" ] && kill -9 $nap
-        wait $nap; passed=$((passed + pause)); cut "$d/out"; cut "$d/err"
-        [ ! "$over" ] || return
-        [ $pause -ge 8 ] || pause=$((pause * 2))
+    sandrl_over= sandrl_nap=
+    trap 'sandrl_over=yes; kill -9 $sandrl_nap' TERM
+    IFS= read -r sandrl_stat </proc/self/stat; sandrl_me=${{sandrl_stat%% *}} sandrl_passed=0 sandrl_pause=1
+    while [ $sandrl_passed -lt $sandrl_seconds ]; do
+        [ $((sandrl_passed + sandrl_pause)) -le $sandrl_seconds ] || sandrl_pause=$((sandrl_seconds - sandrl_passed))
+        sleep $sandrl_pause & sandrl_nap=$!
+        [ "$sandrl_over" ] && kill -9 $sandrl_nap
+        wait $sandrl_nap; sandrl_passed=$((sandrl_passed + sandrl_pause)); cut "$sandrl_d/out"; cut "$sandrl_d/err"
+        [ ! "$sandrl_over" ] || return
+        [ $sandrl_pause -ge 8 ] || sandrl_pause=$((sandrl_pause * 2))
     done
-    : >"$d/late"
-    each TERM "$me"; sleep 1
-    for signal in STOP KILL KILL; do each $signal "$me"; done
+    : >"$sandrl_d/late"
+    each TERM "$sandrl_me"; sleep 1
+    for sandrl_signal in STOP KILL KILL; do each $sandrl_signal "$sandrl_me"; done
 }}
 show() {{
-    size=$(wc -c <"$1") total=$((size))
+    sandrl_size=$(wc -c <"$1") sandrl_total=$((sandrl_size))
     if [ -e "$1.head" ]; then
-        total=$((size + $(cat "$1.lost"))); cat "$1.head"; cat "$1.tail" "$1" | tail -c "$last"
-    elif [ $total -gt $((first + last)) ]; then head -c "$first" "$1"; tail -c "$last" "$1"
-    else head -c $total "$1"; fi
+        sandrl_total=$((sandrl_size + $(cat "$1.lost"))); cat "$1.head"; cat "$1.tail" "$1" | tail -c "$sandrl_last"
+    elif [ $sandrl_total -gt $((sandrl_first + sandrl_last)) ]; then
+        head -c "$sandrl_first" "$1"; tail -c "$sandrl_last" "$1"
+    else head -c $sandrl_total "$1"; fi
 }}
-watch 3>&- 4>&- 5<&- 6>&- & watching=$!
-( eval "$its" && exec "$@"; exit 126 ) <&5 >&3 2>&4 3>&- 4>&- 5<&- 6>&-
-code=$?
+watch 3>&- 4>&- 5<&- 6>&- & sandrl_watching=$!
+( eval "$sandrl_its" && exec "$@"; exit 126 ) <&5 >&3 2>&4 3>&- 4>&- 5<&- 6>&-
+sandrl_code=$?
 exec 3>&- 4>&- 5<&-
-[ -e "$d/late" ] && late=1 || {{ late=0; kill $watching; }}
-wait $watching
-show "$d/out"; out=$total
-show "$d/err" >&6
-printf '%s %d %d %d %d' "$mark" $code $late $out $total
-rm -rf "$d"
+[ -e "$sandrl_d/late" ] && sandrl_late=1 || {{ sandrl_late=0; kill $sandrl_watching; }}
+wait $sandrl_watching
+show "$sandrl_d/out"; sandrl_out=$sandrl_total
+show "$sandrl_d/err" >&6
+printf '%s %d %d %d %d' "$sandrl_mark" $sandrl_code $sandrl_late $sandrl_out $sandrl_total
+rm -rf "$sandrl_d"
 """
-"""Runs a command to its end, or ends it after `seconds`, and writes its output, cut to `first` and `last` bytes.
+"""Runs a command to its end, or ends it after `sandrl_seconds`, and writes its output.
+
+The output is cut to its `sandrl_first` and `sandrl_last` bytes. No other variable of the shell is used, because the
+command has those of the image, of any name.
 
 It ends the session of the command, besides programs that ignore a hang-up as those of `nohup` do. The command writes
-to files, so what it leaves behind is not ended by its next line. At the end of standard output stands `mark`, with the
-exit code, whether it was late, and how much it has written to each output.
+to files, so what it leaves behind is not ended by its next line. At the end of standard output stands `sandrl_mark`,
+with the exit code, whether it was late, and how much it has written to each output.
 """
 
 PROBE = r"""say() { [ -f "$1" ] && while IFS= read -r line || [ "$line" ]; do printf '%s\n' "$line"; done <"$1"; }
@@ -144,11 +149,11 @@ TERMINAL = r"""umask 077; d=$(mktemp -d /tmp/.terminal-XXXXXX) && cat >"$d/words
 """Makes the directory of a terminal with the words of its shell, and prints its path."""
 
 SHELL = r"""stty -echo 2>/dev/null
-its=$(cat "$0/words"); rm -f "$0/words"; eval "$its" || exit
-printf '%s %d\n' "$mark" $$
-unset mark its sandrl_line sandrl_paths ENV
+sandrl_its=$(cat "$0/words"); rm -f "$0/words"; eval "$sandrl_its" || exit
+printf '%s %d\n' "$sandrl_mark" $$
+unset sandrl_mark sandrl_its sandrl_line sandrl_paths ENV
 exec "$@" """
-"""Becomes the shell of a terminal, after it has written `mark` and its process id."""
+"""Becomes the shell of a terminal, after it has written `sandrl_mark` and its process id."""
 
 INTERRUPT = r"""IFS= read -r its && eval "$its" || exit 126
 IFS= read -r line <"/proc/$pid/stat" || exit

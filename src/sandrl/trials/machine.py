@@ -243,7 +243,9 @@ class Machine:
             return CommandOutcome(
                 self.sandbox_id or "", _NOT_EXECUTABLE, stderr=b"a word of the command has a NUL byte\n"
             )
-        own = guest.assigned(mark=mark, seconds=seconds, first=first, last=output_bytes - first)
+        own = guest.assigned(
+            sandrl_mark=mark, sandrl_seconds=seconds, sandrl_first=first, sandrl_last=output_bytes - first
+        )
         return _Prepared(
             self.program(guest.RUN),
             guest.lines(own, its) + stdin,

@@ -47,7 +47,7 @@ class Place(Protocol):
         """An image that a problem names, as a `Shape` names it, once the runtime has it.
 
         Raises:
-            InfrastructureError: If the runtime cannot have it.
+            NoImageError: If the runtime cannot have it.
         """
         ...
 

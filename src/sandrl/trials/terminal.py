@@ -191,7 +191,7 @@ class Terminal:
         argv = [shell, "--noediting", "-i"] if posixpath.basename(shell) == "bash" else [shell, "-i"]
         given = _VARIABLES | self._variables
         becoming, its_own = machine.becoming(self._user)
-        words = f"mark={mark}; {guest.command(argv, its_own | given, self._directory)}"
+        words = f"sandrl_mark={mark}; {guest.command(argv, its_own | given, self._directory)}"
         made = machine.ask(
             (*becoming, *machine.program(guest.TERMINAL)),
             words.encode("utf-8", "surrogateescape"),

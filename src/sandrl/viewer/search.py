@@ -105,6 +105,6 @@ def _texts(row: dict[str, Any]) -> Iterator[str]:
     yield from (text for text in row.get("failures") or () if isinstance(text, str))
     for check in row.get("checks") or ():
         yield from (text for name in _CHECK_TEXTS if isinstance(text := check.get(name), str))
-    for message in row.get("messages") or ():
+    for message in (each for part in (row, *(row.get("branches") or ())) for each in part.get("messages") or ()):
         yield str(message.get("content") or "")
         yield from (f"{call.get('name')} {call.get('arguments')}" for call in message.get("tool_calls") or ())

@@ -14,6 +14,7 @@ from typing import Any
 import openai
 import pytest
 
+from sandrl.errors import EndpointError
 from sandrl.models import EndpointModel, Message, ModelEndpoint, Reply, Stopped, ToolCall
 from sandrl.models.messages import TOKEN_ID
 from sandrl.problems import Problem
@@ -304,6 +305,7 @@ def test_responses_are_answered_streamed_and_continued() -> None:
         (ProxyLimits(turns=1), "more than 1 turns"),
         (ProxyLimits(requests=1), "more than 1 requests"),
         (ProxyLimits(tokens=1), "1 are allowed"),
+        (ProxyLimits(kept_bytes=1), "conversations of the agent have more than 1 bytes"),
     ],
 )
 def test_a_request_beyond_a_limit_ends_the_conversation_with_a_reason(limits: ProxyLimits, reason: str) -> None:
@@ -312,10 +314,22 @@ def test_a_request_beyond_a_limit_ends_the_conversation_with_a_reason(limits: Pr
     with client_of(conversation) as client:
         ask(client, user("one"))
         for _ in range(2):
-            with pytest.raises(openai.PermissionDeniedError, match=reason):
+            with pytest.raises(openai.AuthenticationError, match=reason):
                 ask(client, user("two"))
     assert reason in conversation.recording.end
     assert len(policy.asked) == 1
+
+
+def test_what_is_kept_is_counted_as_it_is_written() -> None:
+    conversation = ModelProxy(Policy(echo)).open()
+    with client_of(conversation) as client:
+        asked = [user("\u00e9\0" * 1000)]
+        for _ in range(3):
+            asked += [assistant(ask(client, *asked, tools=TOOLS).content), user("go on")]
+        ask(client, user("\u00e9\0" * 1000))
+    recording = conversation.recording
+    written = sum(len(branch.to_row().model_dump_json().encode()) for branch in recording.branches)
+    assert abs(recording.kept_bytes - written) < 200
 
 
 def test_a_body_beyond_the_limit_ends_the_conversation_before_it_is_read() -> None:
@@ -325,7 +339,7 @@ def test_a_body_beyond_the_limit_ends_the_conversation_before_it_is_read() -> No
         assert status == 413
         assert "more than 1000 bytes" in conversation.recording.end
         status, document = post(conversation, json.dumps({"messages": [user("one")]}).encode())
-    assert (status, "the episode is over" in document["error"]["message"]) == (403, True)
+    assert (status, "the episode is over" in document["error"]["message"]) == (401, True)
 
 
 def test_chunks_beyond_the_limit_end_the_conversation() -> None:
@@ -412,6 +426,9 @@ def test_a_body_that_is_no_request_is_refused_in_the_form_of_the_protocol(body: 
         ("/v1/chat/completions", {"stop": ["a"]}),
         ("/v1/chat/completions", {"response_format": {"type": "json_object"}}),
         ("/v1/messages", {"stop_sequences": ["a"]}),
+        ("/v1/messages", {"output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {}}}}),
+        ("/v1/responses", {"text": {"format": {"type": "json_object"}}}),
+        ("/v1/responses", {"tools": [{"type": "web_search"}]}),
         ("/v1/responses", {"previous_response_id": "resp_1"}),
     ],
 )
@@ -420,7 +437,80 @@ def test_a_field_that_the_policy_cannot_be_held_to_is_refused_by_its_name(path: 
         asked = {"messages": [user("x")], "input": "x"}
         assert post(conversation, json.dumps(asked).encode(), path=path)[0] == 200
         status, document = post(conversation, json.dumps({**asked, **fields}).encode(), path=path)
-    assert (status, next(iter(fields)) in document["error"]["message"]) == (400, True)
+    assert (status, document["error"]["message"].startswith(tuple(fields))) == (400, True)
+
+
+PICTURE = "data:image/png;base64,AAAA"
+CALLED = {"id": "c", "type": "function", "function": {"name": "see", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        (
+            "/v1/chat/completions",
+            {
+                "messages": [
+                    user("look"),
+                    {"role": "assistant", "content": None, "tool_calls": [CALLED]},
+                    {
+                        "role": "tool",
+                        "tool_call_id": "c",
+                        "content": [
+                            {"type": "text", "text": "a.png: "},
+                            {"type": "image_url", "image_url": {"url": PICTURE}},
+                        ],
+                    },
+                ]
+            },
+        ),
+        (
+            "/v1/responses",
+            {
+                "input": [
+                    {"role": "user", "content": "look"},
+                    {"type": "function_call", "call_id": "c", "name": "see", "arguments": "{}"},
+                    {
+                        "type": "function_call_output",
+                        "call_id": "c",
+                        "output": [
+                            {"type": "input_text", "text": "a.png: "},
+                            {"type": "input_image", "image_url": PICTURE},
+                        ],
+                    },
+                ]
+            },
+        ),
+        (
+            "/v1/messages",
+            {
+                "messages": [
+                    user("look"),
+                    {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "see", "input": {}}]},
+                    {
+                        "role": "user",
+                        "content": [
+                            {
+                                "type": "tool_result",
+                                "tool_use_id": "c",
+                                "content": [{"type": "text", "text": "a.png: "}, {"type": "image", "source": {}}],
+                            }
+                        ],
+                    },
+                ]
+            },
+        ),
+    ],
+)
+def test_words_replace_an_image_of_a_tool_and_others_are_refused(path: str, asked: dict[str, Any]) -> None:
+    policy = Policy(echo)
+    with ModelProxy(policy).open() as conversation:
+        assert post(conversation, json.dumps(asked).encode(), path=path)[0] == 200
+        [said] = policy.asked
+        assert (said[-1].role, said[-1].content) == ("tool", "a.png: (an image, which this model cannot see)")
+        text = json.dumps(asked).replace('"look"', '[{"type": "image", "source": {}}]')
+        status, document = post(conversation, text.encode(), path=path)
+    assert (status, "reads text only, not 'image'" in document["error"]["message"]) == (400, True)
 
 
 def test_nul_and_halves_of_characters_are_text_like_other_text() -> None:
@@ -502,7 +592,7 @@ def test_the_end_of_a_conversation_answers_those_that_wait_with_its_reason() -> 
         conversation.end("time limit")
         thread.join()
     ((status, document),) = found
-    assert (status, "time limit" in document["error"]["message"]) == (403, True)
+    assert (status, "time limit" in document["error"]["message"]) == (401, True)
 
 
 def test_a_mistake_of_the_proxy_ends_the_conversation_and_does_not_lose_the_episode() -> None:
@@ -513,7 +603,7 @@ def test_a_mistake_of_the_proxy_ends_the_conversation_and_does_not_lose_the_epis
 
     with ModelProxy(Odd(echo)).open() as conversation:
         status, document = post(conversation, json.dumps({"messages": [user("one")]}).encode())
-        assert (status, document["error"]["type"]) == (403, "permission_error")
+        assert (status, document["error"]["type"]) == (401, "authentication_error")
         assert conversation.recording.end == "the proxy failed: TypeError"
         assert conversation.recording.loss == ""
 
@@ -524,7 +614,7 @@ def test_after_the_end_nothing_is_answered_and_open_connections_are_closed() -> 
     connection = conversation.connect()
     conversation.end("time limit")
     status, document = post(conversation, body)
-    assert (status, "time limit" in document["error"]["message"]) == (403, True)
+    assert (status, "time limit" in document["error"]["message"]) == (401, True)
     conversation.close()
     with connection:
         connection.settimeout(10)
@@ -534,6 +624,78 @@ def test_after_the_end_nothing_is_answered_and_open_connections_are_closed() -> 
 
 def endpoint(model: ScriptedModel, **options: Any) -> EndpointModel:
     return EndpointModel(ModelEndpoint(model.base_url, SECRET, retries=0), "scripted", **options)
+
+
+class Thinking(Policy):
+    """A policy that answers, or fails, once the agent has been sent something while it waits."""
+
+    def __init__(self, fails: bool) -> None:
+        super().__init__(echo)
+        self.fails = fails
+        self.go = threading.Event()
+
+    def reply(self, *arguments: Any, stop: threading.Event | None = None, **options: Any) -> Reply:
+        assert self.go.wait(10)
+        if self.fails:
+            raise EndpointError("secret words of the endpoint")
+        return super().reply(*arguments, stop=stop, **options)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(
+    ("path", "sign", "end", "error"),
+    [
+        ("chat/completions", b": the model is thinking\n\n", b"data: [DONE]\n\n", b'data: {"error": {"message": '),
+        ("responses", b": the model is thinking\n\n", b"response.completed", b'event: error\ndata: {"type": "error"'),
+        ("messages", b'event: ping\ndata: {"type": "ping"}\n\n', b"message_stop", b"event: error\ndata: "),
+    ],
+)
+def test_a_stream_stays_alive_while_the_model_thinks(
+    path: str, sign: bytes, end: bytes, error: bytes, fails: bool
+) -> None:
+    policy = Thinking(fails)
+    conversation = ModelProxy(policy, alive_seconds=0.01).open()
+    body = json.dumps({"stream": True, "messages": [user("hi")], "input": "hi"}).encode()
+    with conversation, conversation.connect() as connection:
+        connection.settimeout(10)
+        head = f"POST /v1/{path} HTTP/1.1\r\nHost: x\r\nx-api-key: {conversation.token}\r\nContent-Length: {len(body)}"
+        connection.sendall(f"{head}\r\n\r\n".encode() + body)
+        got = b""
+        while got.count(sign) < 2:
+            got += connection.recv(1 << 16)
+        policy.go.set()
+        while not got.endswith(b"0\r\n\r\n"):
+            got += connection.recv(1 << 16)
+    assert got.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert (error if fails else end) in got
+    assert b"secret" not in got
+
+
+def test_clients_read_what_keeps_a_stream_alive_over() -> None:
+    class Slow(Policy):
+        def reply(self, *arguments: Any, **options: Any) -> Reply:
+            time.sleep(0.2)
+            return super().reply(*arguments, **options)
+
+    conversation = ModelProxy(Slow(echo), alive_seconds=0.02).open()
+    with client_of(conversation) as client:
+        stream = client.chat.completions.create(model="any", messages=[user("hi")], stream=True)
+        said = "".join(each.choices[0].delta.content or "" for each in stream)
+        with client.responses.stream(model="any", input="hello") as events:
+            told = events.get_final_response().output_text
+    assert (said, told) == ("answer 1", "answer 1")
+
+
+def test_clients_are_told_of_a_failure_in_a_stream_that_has_begun() -> None:
+    class Failing(Policy):
+        def reply(self, *arguments: Any, **options: Any) -> Reply:
+            time.sleep(0.2)
+            raise EndpointError("gone")
+
+    conversation = ModelProxy(Failing(echo), alive_seconds=0.02).open()
+    with client_of(conversation) as client, pytest.raises(openai.APIError, match="the model failed"):
+        list(client.chat.completions.create(model="any", messages=[user("hi")], stream=True))
+    assert conversation.recording.requests == 1
 
 
 def test_an_agent_that_goes_away_takes_its_request_to_the_endpoint_with_it() -> None:
@@ -620,6 +782,24 @@ def test_a_failure_of_the_endpoint_reaches_the_agent_without_its_address_and_key
     assert bool(conversation.recording.loss) is is_lost
     assert bool(conversation.recording.refusal) is not is_lost
     assert (conversation.recording.error is not None) is (fault.status in (401, 404))
+
+
+@pytest.mark.parametrize("is_outage", [False, True])
+def test_a_conversation_that_the_model_fails_at_is_refused_and_an_outage_loses_the_episode(is_outage: bool) -> None:
+    def script(question: Question) -> Says | Fault:
+        is_poison = "poison" in json.dumps(question.messages)
+        return Fault(500) if is_poison or (is_outage and question.number) else Says("fine")
+
+    with ScriptedModel(script) as model:
+        conversation = ModelProxy(endpoint(model)).open()
+        with client_of(conversation) as client:
+            ask(client, user("one"))
+            with pytest.raises(openai.InternalServerError if is_outage else openai.BadRequestError):
+                ask(client, user("one"), assistant("fine"), user("poison"))
+            if not is_outage:
+                assert ask(client, user("two")).content == "fine"
+    recording = conversation.recording
+    assert (bool(recording.loss), recording.turns) == ((True, 1) if is_outage else (False, 2))
 
 
 def test_a_refusal_in_the_words_of_an_agent_does_not_change_how_the_others_are_asked() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -94,6 +95,26 @@ def test_processes_in_the_background_are_listed_joined_fed_and_killed(sandbox: A
     assert sandbox.commands.list() == []
 
 
+def test_output_that_nobody_reads_is_kept_in_few_pieces_and_ends_a_program_that_writes_too_much(sandbox: Any) -> None:
+    many = sandbox.commands.run("i=0; while [ $i -lt 100000 ]; do echo; i=$((i+1)); done", background=True, timeout=0)
+    much = sandbox.commands.run("cat /dev/zero", background=True, timeout=0)
+    assert len(many.wait().stdout) == 100_000
+    fails(much.wait, e2b.SandboxException, "unread")
+    assert sandbox.commands.run("echo here").stdout == "here\n"
+
+
+def test_a_program_that_does_not_take_signals_is_killed_with_what_it_started(sandbox: Any) -> None:
+    handle = sandbox.commands.run("trap '' TERM HUP INT; sleep 601 & sleep 602", background=True, timeout=0)
+    count = "grep -xs sleep /proc/[0-9]*/comm | wc -l"
+    until = time.monotonic() + 30
+    while sandbox.commands.run(count).stdout != "2\n":
+        assert time.monotonic() < until
+    assert handle.kill()
+    assert fails(handle.wait, e2b.CommandExitException).exit_code == 137
+    while sandbox.commands.run(count).stdout != "0\n":
+        assert time.monotonic() < until
+
+
 def test_a_command_is_killed_at_its_time_limit(sandbox: Any) -> None:
     fails(lambda: sandbox.commands.run("sleep 600", timeout=1), e2b.TimeoutException)
     until = time.monotonic() + 30
@@ -115,6 +136,14 @@ def test_a_terminal_has_its_size_and_can_be_resized(sandbox: Any) -> None:
     handle.wait(on_pty=said.extend)
     assert b"30 100" in said
     assert b"31 101" in said
+
+
+def test_a_terminal_has_variables_of_any_length_and_content(sandbox: Any) -> None:
+    said, value = bytearray(), "\x03" + "v" * 5000
+    handle = sandbox.pty.create(size=e2b.PtySize(rows=30, cols=100), envs={"LONG": value}, timeout=60)
+    sandbox.pty.send_stdin(handle.pid, b"echo length ${#LONG}; exit\n")
+    handle.wait(on_pty=said.extend)
+    assert b"length 5001" in said
 
 
 def test_files_are_written_read_listed_moved_and_removed(sandbox: Any) -> None:
@@ -140,6 +169,8 @@ def test_files_are_written_read_listed_moved_and_removed(sandbox: Any) -> None:
     assert files.make_dir("/tmp/d/new/deep")
     assert not files.make_dir("/tmp/d/new/deep")
     assert files.rename("/tmp/d/2", "/tmp/d/new/3").path == "/tmp/d/new/3"
+    fails(lambda: files.rename("/tmp/d/new/3", "/tmp/d/e"), e2b.SandboxException, "already")
+    fails(lambda: files.remove("//"), e2b.InvalidArgumentException, "root")
     files.remove("/tmp/d/1")
     assert (files.exists("/tmp/d/1"), files.exists("/tmp/d/new/3"), files.exists("~")) == (False, True, True)
     fails(lambda: files.read("/tmp/d/1"), e2b.FileNotFoundException, "/tmp/d/1")
@@ -171,6 +202,16 @@ def test_a_sandbox_is_found_and_its_time_is_extended(sandbox: Any, where: dict[s
     assert sandbox.sandbox_id in {each.sandbox_id for each in e2b.Sandbox.list(query=query, **where).next_items()}
     nobody = e2b.SandboxQuery(metadata={"who": "nobody"})
     assert e2b.Sandbox.list(query=nobody, **where).next_items() == []
+    for query, count in (
+        (e2b.SandboxQuery(template="base", started_after=before.started_at - timedelta(seconds=1)), 1),
+        (e2b.SandboxQuery(template="other"), 0),
+        (e2b.SandboxQuery(started_after=before.started_at + timedelta(seconds=1)), 0),
+    ):
+        assert len(e2b.Sandbox.list(query=query, **where).next_items()) == count
+    sandbox.set_timeout(86_400)
+    time.sleep(1)
+    sandbox.set_timeout(86_400)
+    assert sandbox.get_info().end_at - before.started_at == timedelta(days=1)
     fails(lambda: sandbox.set_timeout(10**6), e2b.SandboxException, "from 0 to 86400")
     fails(lambda: sandbox.pause(), e2b.SandboxException, "no pauses")
 
@@ -209,6 +250,18 @@ def test_the_template_is_an_image_with_its_users(where: dict[str, str]) -> None:
     fails(lambda: e2b.Sandbox.create("no image", **where), e2b.SandboxException, "400.*not made")
     unreachable = "localhost:1/no/such:image"
     fails(lambda: e2b.Sandbox.create(unreachable, **where), e2b.ServiceBusyException, "not made")
+
+
+def test_links_to_files_are_signed(sandbox: Any, where: dict[str, str]) -> None:
+    other = e2b.Sandbox.create(**where)
+    link = sandbox.upload_url("/tmp/a")
+    assert httpx.post(link, files={"file": b"content"}).status_code == 200
+    link = sandbox.download_url("/tmp/a", use_signature_expiration=60)
+    assert httpx.get(link).content == b"content"
+    assert httpx.get(link.replace("%2Fa", "%2Fb")).status_code == 401
+    assert httpx.get(sandbox.upload_url("/tmp/a")).status_code == 401
+    assert httpx.get(sandbox.download_url("/tmp/a", use_signature_expiration=-60)).status_code == 401
+    other.kill()
 
 
 def test_many_at_once_are_apart(where: dict[str, str]) -> None:

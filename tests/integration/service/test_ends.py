@@ -102,6 +102,29 @@ def test_a_killed_service_costs_its_clients_time_and_no_result(tmp_path: Path, s
     assert listed(state) == []
 
 
+def test_sandboxes_of_e2b_of_a_killed_service_are_seen_cleaned_up_and_gone_for_their_clients(
+    tmp_path: Path, state: dict[str, str]
+) -> None:
+    e2b = pytest.importorskip("e2b", reason="not installed: e2b (make test)")
+
+    def addresses(service: RunningService) -> dict[str, str]:
+        return {"api_url": service.url, "sandbox_url": service.url, "api_key": TOKEN}
+
+    with running_service(tmp_path, environment=state) as first:
+        sandbox = e2b.Sandbox.create(timeout=600, **addresses(first))
+        port = httpx.URL(first.url).port
+        first.stop(signal.SIGKILL)
+    assert [each["id"] for each in listed(state, "--orphans", "--tag", "e2b")] == [sandbox.sandbox_id]
+    with running_again(tmp_path, port, state) as second:
+        assert not sandbox.is_running()
+        with pytest.raises(e2b.SandboxException):
+            sandbox.commands.run("true")
+        assert e2b.Sandbox.list(**addresses(second)).next_items() == []
+        cleaned = command(state, "sandboxes", "cleanup", "--orphans", "--tag", "e2b", "--yes")
+        assert cleaned.returncode == 0, cleaned.stderr
+        assert listed(state, "--tag", "e2b") == []
+
+
 def running_again(tmp_path: Path, port: int | None, state: dict[str, str]) -> Any:
     return running_service(tmp_path, "--port", str(port), "--concurrency", "4", environment=state)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from sandrl.trials.entries import Entry, of_archive
 from sandrl.trials.machine import Machine, TooLargeError
 from sandrl.trials.state import find_state
 from sandrl.trials.users import Facts
+from tests.support.image_trees import import_tree, make_busybox_tree
 
 Machines = Callable[..., Machine]
 
@@ -52,6 +54,17 @@ def test_variables_have_any_value_and_no_place_in_arguments(machine: Machine) ->
     )
     assert outcome.stdout.decode() == f"1\n234{value}"
     assert b"two  lines" not in (machine.read("/tmp/seen", 1 << 20) or b"")
+
+
+def test_no_variable_of_an_image_is_lost_to_the_machines_own_shell(machines: Machines) -> None:
+    names = sorted(set(re.findall(r"[A-Za-z_]\w*", guest.RUN + guest.SHELL)) - {"PATH", "IFS", "ENV"})
+    assert {"exec", "sandrl_d"} <= set(names)
+    names = [name for name in names if not name.startswith("sandrl_")]
+    image = import_tree(
+        "localhost/tests/named:1", make_busybox_tree, {"Env": ["PATH=/bin", *(f"{n}=kept" for n in names)]}
+    )
+    found = said(machines("busybox", image=image).run("env", timeout_seconds=10)).splitlines()
+    assert [name for name in names if f"{name}=kept" not in found] == []
 
 
 def test_words_may_have_any_bytes_but_one(machine: Machine) -> None:

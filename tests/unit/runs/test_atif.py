@@ -18,7 +18,7 @@ from sandrl.rewards.importing import import_run
 from sandrl.runs import RunReader, TrajectoryRow
 from sandrl.runs.atif import document_of, export_run, messages_of
 from sandrl.runs.config import RunConfig
-from sandrl.runs.rows import MessageRow, ToolCallRow
+from sandrl.runs.rows import BranchRow, MessageRow, ToolCallRow
 from sandrl.settings import Settings, load_settings
 
 RUN = RunConfig(run_id="r", command="art rollout", options={"model": "tiny"})
@@ -42,6 +42,18 @@ TALK = (
     MessageRow(role="tool", content="3\n", tool_call_id="a", name="bash", seconds=0.25),
     MessageRow(role="tool", content="", tool_call_id="b", name="bash"),
     MessageRow(role="assistant", content="3", tokens=("3", "é"), logprobs=(-0.5, -0.5), finish_reason="stop"),
+)
+
+BRANCHES = (
+    BranchRow(
+        messages=(
+            MessageRow(role="user", content="Look it up."),
+            MessageRow(role="assistant", content="I look.", is_given=True),
+            MessageRow(role="assistant", content="It is 3.", tokens=("token_id:7",), logprobs=(-0.5,)),
+        ),
+        tools=({"name": "search"},),
+    ),
+    BranchRow(messages=(MessageRow(role="user", content="And this?"), MessageRow(role="assistant", content="4"))),
 )
 
 
@@ -78,6 +90,37 @@ def test_messages_come_back_as_they_were() -> None:
     assert tuple(messages_of(document(trajectory(messages=TALK)).steps)) == TALK
 
 
+def test_branches_are_sub_agents_of_the_document() -> None:
+    found = document(trajectory(messages=TALK, tools=({"name": "bash"},), branches=BRANCHES))
+    assert found.agent.tool_definitions == [{"type": "function", "function": {"name": "bash"}}]
+    assert found.subagent_trajectories is not None
+    first, second = found.subagent_trajectories
+    assert [each.message for each in first.steps] == ["Look it up.", "I look.", "It is 3."]
+    assert [each.is_copied_context for each in first.steps] == [None, True, None]
+    assert first.agent.tool_definitions == [{"type": "function", "function": {"name": "search"}}]
+    assert second.agent.tool_definitions is None
+    assert "branches" not in (found.extra or {})["sandrl"]
+
+
+def test_sub_agents_of_other_programs_are_branches(tmp_path: Path, settings: Settings) -> None:
+    def said(name: str, text: str, *inner: object) -> dict[str, Any]:
+        metrics = {"completion_token_ids": [1], "logprobs": [-1.0]}
+        steps = [{"step_id": 1, "source": "agent", "message": text, "metrics": metrics}]
+        whole = {"schema_version": "ATIF-v1.8", "trajectory_id": name, "agent": {"name": "a", "version": "1"}}
+        return {**whole, "steps": steps, "subagent_trajectories": list(inner) or None}
+
+    (tmp_path / "a.json").write_text(
+        json.dumps(said("a", "main", said("b", "one", said("c", "deep")), said("d", "two")))
+    )
+    [row] = RunReader(import_run(tmp_path / "a.json", settings).path).trajectories().rows
+    assert [each.content for each in row.messages] == ["main"]
+    assert [[(each.content, each.tokens) for each in branch.messages] for branch in row.branches] == [
+        [("one", ("token_id:1",))],
+        [("deep", ("token_id:1",))],
+        [("two", ("token_id:1",))],
+    ]
+
+
 texts = st.text(alphabet=st.characters(codec="utf-8"), max_size=8)
 calls = st.builds(
     ToolCallRow,
@@ -109,12 +152,13 @@ def test_what_was_exported_is_imported_as_it_was(tmp_path: Path, settings: Setti
         trajectory(0, messages=TALK, step=2, components={"short": 0.5}),
         trajectory(1, reward=None, status="infrastructure", detail="lost", trust=None, passed=0, step=2),
         trajectory(2, id="../evil\n" * 50, reward=0.0, status="failed", passed=0, step=3),
+        trajectory(3, messages=TALK[:3], tools=({"name": "bash"},), branches=BRANCHES, step=3),
     ]
     path = write_run(tmp_path / "runs", rows)
-    assert export_run(RunReader(path), tmp_path / "out").documents == 3
+    assert export_run(RunReader(path), tmp_path / "out").documents == 4
     assert all(each.parent == tmp_path / "out" for each in (tmp_path / "out").iterdir())
     made = import_run(tmp_path / "out", settings, name="back")
-    assert (made.completions, made.unrewarded) == (3, 1)
+    assert (made.completions, made.unrewarded) == (4, 1)
     back = RunReader(made.path).trajectories().rows
     left = {"job_id", "time", "sandbox_id", "dropped"}
     before = RunReader(path).trajectories().rows

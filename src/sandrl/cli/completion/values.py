@@ -50,6 +50,13 @@ def runtimes() -> Values:
     return [(RuntimeKind.AUTO.value, ""), *priced_runtimes()]
 
 
+def conformance_checks() -> Values:
+    """Names of the checks of a provider; asked when the tree is written, as they are many imports away."""
+    from sandrl.sandboxes.conformance import CHECKS
+
+    return [(each.name, each.what) for each in CHECKS]
+
+
 def trackers() -> Values:
     """Names of trackers of metrics; several are separated by commas."""
     return [(kind.value, "") for kind in ReportTo]

@@ -14,7 +14,7 @@ from harbor.environments.capabilities import EnvironmentCapabilities, Environmen
 from harbor.models.task.config import NetworkMode as HarborMode
 from harbor.models.trial.paths import EnvironmentPaths
 
-from sandrl.errors import NoUserError, SandrlError, UsageError
+from sandrl.errors import NoImageError, NoUserError, SandrlError, UsageError
 from sandrl.integrations.machines import AsyncMachine
 from sandrl.runtime.network import Network
 from sandrl.sandboxes import Shape, network_of
@@ -85,7 +85,7 @@ class SandrlEnvironment(BaseEnvironment):  # type: ignore[misc] # the framework 
         try:
             self._machine = await AsyncMachine.start(image, self._shape(), tags=("harbor",), sandboxes=self._sandboxes)
         except SandrlError as error:
-            if isinstance(error, UsageError) or "image" in error.message:
+            if isinstance(error, UsageError | NoImageError):
                 raise SandboxBuildFailedError(str(error)) from error
             raise
         paths = EnvironmentPaths.for_os(self.os)

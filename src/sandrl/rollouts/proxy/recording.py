@@ -30,6 +30,7 @@ class ProxyLimits:
         requests: How many requests, those that were refused included.
         tokens: How many tokens of prompts and answers together; the answer that exceeds them is the last one.
         body_bytes: The largest request.
+        kept_bytes: How much is kept of all branches, as JSON; with more, nobody could read the row of the episode.
         parallel: How many requests are read and answered at once; one more is to come again later.
         connections: How many connections are open at once; one more is closed.
     """
@@ -38,6 +39,7 @@ class ProxyLimits:
     requests: int = 5000
     tokens: int | None = None
     body_bytes: int = 8 << 20
+    kept_bytes: int = 48 << 20
     parallel: int = 16
     connections: int = 64
 
@@ -98,12 +100,15 @@ class Recording:
         end: Why no further request is answered; empty while requests are.
         loss: Why the model failed; empty if it did not. The episode is then lost.
         error: What no episode can go on with, such as a refused key; None if there is nothing.
-        refusal: Why the model refused the last request that it refused; empty if it refused none. Where it has never
-            answered, it may have been set up wrongly.
+        refusal: Why the proxy or the model refused the last request that was refused before the end; empty if none was.
+            Where the model has never answered, it or the agent may have been set up wrongly.
+        first: What was answered first; None before.
         requests: How many requests there were, those that were refused included.
+        questions: How many of them the model was asked.
         turns: How many answers.
         prompt_tokens: How many tokens the prompts of all answers have.
         seconds: How long the model took for all answers.
+        kept_bytes: How much all branches have, as JSON.
     """
 
     limits: ProxyLimits = field(default_factory=ProxyLimits)
@@ -111,12 +116,15 @@ class Recording:
     loss: str = ""
     error: Exception | None = None
     refusal: str = ""
+    first: Prompt | None = None
     requests: int = 0
+    questions: int = 0
     turns: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     retries: int = 0
     seconds: float = 0.0
+    kept_bytes: int = 0
     _branches: list[Branch] = field(default_factory=list)
     _open: int = 0
     _asking: int = 0
@@ -127,6 +135,13 @@ class Recording:
         """The branches, in the order of their first answers."""
         with self._lock:
             return tuple(self._branches)
+
+    @property
+    def silence(self) -> str:
+        """That the model has answered no question; empty if it has answered one, or has none."""
+        if self.turns or not self.questions:
+            return ""
+        return f"the model answered none of the {self.questions} questions of the agent"
 
     def finish(self, reason: str, *, loss: str = "", error: Exception | None = None) -> None:
         """Has no further request answered; the first reason counts."""
@@ -170,11 +185,14 @@ class Recording:
                 self.end = f"the agent asked for more than {limits.turns} turns"
             if not self.end and limits.tokens is not None and used >= limits.tokens:
                 self.end = f"the agent used {used} tokens, and {limits.tokens} are allowed"
+            if not self.end and self.kept_bytes >= limits.kept_bytes:
+                self.end = f"the conversations of the agent have more than {limits.kept_bytes} bytes"
             if self.end:
                 raise Refused(self.end)
             if self.turns + self._asking >= limits.turns:
                 raise Refused("the last turn that is allowed is being sampled", is_over=False)
             self._asking += 1
+            self.questions += 1
         try:
             yield
         finally:
@@ -204,6 +222,7 @@ class Recording:
         """Adds an answer; one that comes after the end is kept, because the agent may have had it."""
         message = reply.message
         with self._lock:
+            self.first = self.first or prompt
             self.turns += 1
             self.prompt_tokens += reply.prompt_tokens
             self.completion_tokens += reply.completion_tokens
@@ -213,11 +232,13 @@ class Recording:
             if number is not None:
                 branch = self._branches[number]
                 if len(branch.messages) == prompt.known and _continues(branch, reply.prompt):
+                    self.kept_bytes += _size(*prompt.messages[prompt.known :], message)
                     self._branches[number] = replace(
                         branch, messages=(*prompt.messages, message), prompts=(*branch.prompts, reply.prompt)
                     )
                     return
             messages = (*_given(prompt.messages), message)
+            self.kept_bytes += _size(*messages) + len(json.dumps(prompt.tools, ensure_ascii=False).encode())
             self._branches.append(Branch(messages, prompt.tools, (reply.prompt,)))
 
 
@@ -232,6 +253,11 @@ def token_ids(message: Message) -> tuple[int, ...]:
     if not all(token.startswith(TOKEN_ID) for token in message.tokens):
         return ()
     return tuple(int(token.removeprefix(TOKEN_ID)) for token in message.tokens)
+
+
+def _size(*messages: Message) -> int:
+    rows = (message.to_row().model_dump_json() for message in messages)
+    return sum(len(row.encode()) for row in rows)
 
 
 def _canonical(arguments: str) -> str:

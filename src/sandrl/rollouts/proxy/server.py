@@ -27,9 +27,10 @@ from sandrl.closing import Closing
 from sandrl.errors import EndpointError, RequestRefusedError
 from sandrl.models.client import Stopped
 from sandrl.models.loop import LoopThread
+from sandrl.models.messages import Reply
 from sandrl.models.protocol import Player
 from sandrl.rollouts.proxy.protocols import ROUTES, Failure, Protocol, read_json
-from sandrl.rollouts.proxy.recording import ProxyLimits, Recording, Refused
+from sandrl.rollouts.proxy.recording import Prompt, ProxyLimits, Recording, Refused
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Event: TypeAlias = MutableMapping[str, Any]
@@ -39,6 +40,9 @@ Result = TypeVar("Result")
 
 BODY_SECONDS = 60.0
 """How long an agent may take to send the body of a request."""
+
+ALIVE_SECONDS = 15.0
+"""How long a stream is quiet at most while the model thinks, so that no client gives it up."""
 
 _LOOP = LoopThread()
 _TOKEN_BYTES = 24
@@ -56,9 +60,12 @@ class ModelProxy:
         model: Answers with its own sampling settings, whatever an agent asks for. It is not closed by the proxy.
     """
 
-    def __init__(self, model: Player, *, body_seconds: float = BODY_SECONDS) -> None:
+    def __init__(
+        self, model: Player, *, body_seconds: float = BODY_SECONDS, alive_seconds: float = ALIVE_SECONDS
+    ) -> None:
         self.model = model
         self.body_seconds = body_seconds
+        self.alive_seconds = alive_seconds
 
     def open(self, limits: ProxyLimits | None = None) -> Conversation:
         """A conversation for one episode, which is to be closed."""
@@ -78,6 +85,7 @@ class Conversation(Closing):
         self.recording = Recording(limits)
         self._model = proxy.model
         self._body_seconds = proxy.body_seconds
+        self._alive_seconds = proxy.alive_seconds
         self._stop = threading.Event()
         # One body at a time is parsed: as objects it may take twenty times its size.
         self._parsing = threading.Lock()
@@ -150,20 +158,20 @@ class Conversation(Closing):
             return
         path = scope["path"].removeprefix("/v1")
         protocol, action = ROUTES.get(path, (ROUTES["/chat/completions"][0], None))
+        response = _Response(send, protocol)
         try:
             self._check_token(scope)
             with self.recording.admitting():
-                content, kind = await self._result(protocol, action, scope, receive)
+                content, kind = await self._result(response, action, scope, receive)
         except _Gone:
             return
         except Exception as error:  # noqa: BLE001 - every error is answered in the form of the protocol
-            failure = self._failure(error)
-            await _respond(send, failure.status, protocol.failure(failure), _JSON, failure.headers)
+            await response.fail(self._failure(error))
         else:
-            await _respond(send, HTTPStatus.OK, content, kind)
+            await response.end(HTTPStatus.OK, content, kind)
 
     async def _result(
-        self, protocol: Protocol, action: str | None, scope: Scope, receive: Receive
+        self, response: _Response, action: str | None, scope: Scope, receive: Receive
     ) -> tuple[bytes, bytes]:
         if action is None:
             raise Failure(HTTPStatus.NOT_FOUND, f"there is no {scope['path'][:100]!r} here", kind="not_found_error")
@@ -171,12 +179,14 @@ class Conversation(Closing):
         if scope["method"] != wanted:
             raise Failure(HTTPStatus.METHOD_NOT_ALLOWED, f"the method is {wanted}")
         if action == "models":
-            return protocol.models([self._model.name]), _JSON
+            return response.protocol.models([self._model.name]), _JSON
         body = await self._body(scope, receive)
-        return await self._answered(protocol, action, body, receive)
+        return await self._answered(response, action, body, receive)
 
     def _failure(self, error: Exception) -> Failure:
         if isinstance(error, Failure):
+            if not self.recording.end and error.__cause__ is None:
+                self.recording.refusal = error.message
             return error
         if isinstance(error, Refused) and not error.is_over:
             return Failure(HTTPStatus.TOO_MANY_REQUESTS, str(error), kind="rate_limit_error", waits=True)
@@ -184,7 +194,8 @@ class Conversation(Closing):
             # The agent has found a mistake of the proxy. It does not save the episode from its verdict.
             self.recording.finish(f"the proxy failed: {type(error).__name__}")
         message = f"the episode is over: {self.recording.end}"
-        return Failure(HTTPStatus.FORBIDDEN, message, kind="permission_error", is_final=True)
+        # Agents give up at this status; LiteLLM's, such as mini-swe-agent, repeat others for minutes.
+        return Failure(HTTPStatus.UNAUTHORIZED, message, kind="authentication_error", is_final=True)
 
     def _check_token(self, scope: Scope) -> None:
         given = [
@@ -230,7 +241,7 @@ class Conversation(Closing):
         return Failure(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, kind="request_too_large", closes=True)
 
     # The answer to a body, made in a thread; whoever asks it may go away meanwhile.
-    async def _answered(self, protocol: Protocol, action: str, body: bytes, receive: Receive) -> tuple[bytes, bytes]:
+    async def _answered(self, response: _Response, action: str, body: bytes, receive: Receive) -> tuple[bytes, bytes]:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[tuple[bytes, bytes]] = loop.create_future()
         stop = threading.Event()
@@ -246,7 +257,7 @@ class Conversation(Closing):
         def work() -> None:
             found, failure = None, None
             try:
-                found = self._answer(protocol, action, body, stop)
+                found = self._answer(response, action, body, stop)
             except BaseException as error:  # noqa: BLE001 - it is raised again, where the answer is awaited
                 failure = error
             with suppress(RuntimeError):
@@ -255,7 +266,9 @@ class Conversation(Closing):
         threading.Thread(target=work, name="sandrl-proxy", daemon=True).start()
         leaving = asyncio.ensure_future(_left(receive))
         try:
-            await asyncio.wait((answer, leaving), return_when=asyncio.FIRST_COMPLETED)
+            both, first = (answer, leaving), asyncio.FIRST_COMPLETED
+            while not (await asyncio.wait(both, timeout=self._alive_seconds, return_when=first))[0]:
+                await response.stay_alive()
             if not answer.done():
                 raise _Gone
             return answer.result()
@@ -264,9 +277,11 @@ class Conversation(Closing):
             leaving.cancel()
             answer.cancel()
 
-    def _answer(self, protocol: Protocol, action: str, body: bytes, stop: threading.Event) -> tuple[bytes, bytes]:
+    def _answer(self, response: _Response, action: str, body: bytes, stop: threading.Event) -> tuple[bytes, bytes]:
+        protocol = response.protocol
         with self._parsing:
             request = protocol.read(read_json(body))
+        response.is_stream = request.is_stream
         if not request.messages:
             raise Failure(HTTPStatus.BAD_REQUEST, "there is no message to answer")
         if action == "count_tokens":
@@ -274,12 +289,13 @@ class Conversation(Closing):
         recording = self.recording
         if request.tools and not self._model.has_tools:
             message = f"tools: {self._model.name} cannot use tools; use a text mode of the agent, or a model with tools"
-            recording.refusal = message
             raise Failure(HTTPStatus.BAD_REQUEST, message, field="tools")
         with recording.asking():
             prompt = recording.prompt(request.messages, request.tools)
             try:
-                reply = self._model.reply(prompt.messages, prompt.tools, stop=_Either(stop, self._stop))
+                reply = self._reply(prompt, _Either(stop, self._stop))
+            except Failure:
+                raise
             except Stopped:
                 raise (Refused(recording.end) if recording.end else _Gone()) from None
             except Exception as error:
@@ -296,6 +312,24 @@ class Conversation(Closing):
             return b"".join(protocol.events(request, document)), _STREAM
         return _written(document), _JSON
 
+    # An agent must not be able to lose its episode with a conversation that a model fails at. So the one that was
+    # answered first is asked again: if that is answered, and this one fails once more, only this one is refused.
+    def _reply(self, prompt: Prompt, stop: threading.Event) -> Reply:
+        def ask(asked: Prompt) -> Reply:
+            return self._model.reply(asked.messages, asked.tools, stop=stop)
+
+        try:
+            return ask(prompt)
+        except EndpointError:
+            if self.recording.first is None:
+                raise
+        ask(self.recording.first)
+        try:
+            return ask(prompt)
+        except EndpointError as error:
+            message = "the model fails at this conversation, and at no other"
+            raise Failure(HTTPStatus.BAD_REQUEST, message, is_final=True) from error
+
 
 class _Connection(H11Protocol):
     def __init__(self, config: Config, state: ServerState, recording: Recording) -> None:
@@ -306,6 +340,42 @@ class _Connection(H11Protocol):
         super().connection_made(transport)
         if len(self.connections) > self._recording.limits.connections:
             transport.abort()
+
+
+class _Response:
+    """What is sent for a request; a stream may begin before its answer is there.
+
+    Attributes:
+        is_stream: Whether the agent has asked for a stream.
+    """
+
+    def __init__(self, send: Send, protocol: Protocol) -> None:
+        self.protocol = protocol
+        self.is_stream = False
+        self._send = send
+        self._has_begun = False
+
+    async def stay_alive(self) -> None:
+        """Sends what a client reads over, if it waits for a stream."""
+        if not self.is_stream:
+            return
+        if not self._has_begun:
+            self._has_begun = True
+            await self._begin(HTTPStatus.OK, _STREAM)
+        await self._send({"type": "http.response.body", "body": self.protocol.alive, "more_body": True})
+
+    async def end(self, status: int, content: bytes, kind: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        if not self._has_begun:
+            await self._begin(status, kind, [(b"content-length", str(len(content)).encode()), *headers])
+        await self._send({"type": "http.response.body", "body": content})
+
+    async def fail(self, failure: Failure) -> None:
+        content = self.protocol.broken(failure) if self._has_begun else self.protocol.failure(failure)
+        await self.end(failure.status, content, _JSON, failure.headers)
+
+    async def _begin(self, status: int, kind: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        own = [(b"content-type", kind), (b"cache-control", b"no-store")]
+        await self._send({"type": "http.response.start", "status": int(status), "headers": [*own, *headers]})
 
 
 class _Gone(Exception):
@@ -339,12 +409,3 @@ async def _left(receive: Receive) -> None:
 
 def _written(document: object) -> bytes:
     return json.dumps(document).encode()
-
-
-async def _respond(
-    send: Send, status: int, content: bytes, kind: bytes, headers: Sequence[tuple[bytes, bytes]] = ()
-) -> None:
-    length = str(len(content)).encode()
-    own = [(b"content-type", kind), (b"content-length", length), (b"cache-control", b"no-store")]
-    await send({"type": "http.response.start", "status": int(status), "headers": [*own, *headers]})
-    await send({"type": "http.response.body", "body": content})

@@ -197,7 +197,8 @@ def trajectory_document(row: TrajectoryRow) -> dict[str, Any]:
     fields = row.model_dump(mode="json", exclude=set(_LEFT_OUT), exclude_defaults=True)
     for name in _TEXTS & fields.keys():
         fields[name] = _cut(fields[name])
-    for message in fields.get("messages", ()):
+    spoken = (fields, *fields.get("branches", ()))
+    for message in (message for each in spoken for message in each.get("messages", ())):
         message["content"] = _cut(message.get("content", ""))
         if "reasoning" in message:
             message["reasoning"] = _cut(message["reasoning"])

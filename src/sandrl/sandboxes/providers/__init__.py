@@ -36,8 +36,9 @@ def find_provider(kind: str) -> Provider:
 
     found = tuple(entry_points(group=PROVIDERS_GROUP, name=kind))
     if len(found) != 1:
-        packages = ", ".join(sorted(map(_package, found))) or "no installed package"
-        raise UsageError(f"runtime {kind}: {packages} has it", hint="keep one of them", fields=("runtime",))
+        packages = ", ".join(sorted(map(_package, found))) or "none"
+        message = f"runtime {kind} must be in one installed package, and is in {packages}"
+        raise UsageError(message, hint="keep one of them", fields=("runtime",))
     return _loaded(found[0])
 
 

@@ -12,8 +12,8 @@ the provider and has one of sandrl's own errors if it failed:
 - `AuthenticationError`, `UsageError`: the runtime refuses the credentials, or the request itself.
 - `UnknownSandboxError`, `NotRunningError`: only from operations on a sandbox that was listed or found.
 
-A command that failed, or exceeded its timeout, is not an error but has a `Result`. `tests/conformance` checks all of
-this with any provider.
+A command that failed, or exceeded its timeout, is not an error but has a `Result`. `sandrl runtime check` checks all of
+this with any provider (`sandrl.sandboxes.conformance`).
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import logging
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
 from sandrl.service.failures import Failure
+
+logger = logging.getLogger(__name__)
 
 STREAM_TYPE = "application/connect+json"
 
@@ -108,6 +111,10 @@ def streamed(messages: AsyncIterator[Mapping[str, Any]]) -> Response:
                 yield _enveloped(0, message)
         except RpcError as error:
             end = {"error": error.document}
+        except Exception:
+            # A stream that breaks off is a lost connection to a client, which asks again.
+            logger.exception("a stream of E2B's API failed")
+            end = {"error": RpcError("internal", "the service failed; its log says why").document}
         yield _enveloped(_LAST, end)
 
     return StreamingResponse(blocks(), media_type=STREAM_TYPE)

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from sandrl.deadlines import in_background
 from sandrl.service.e2b.connect import RpcError
 from sandrl.service.e2b.sandboxes import E2BSandbox
 from sandrl.trials.files import IS_DIRECTORY, NOT_FOUND, READ, WRITE, error_of
+from sandrl.trials.guest import WROTE_TOO_MUCH
 
 _EXISTS, _NOT_DIRECTORY = 45, 46
 _MOST_DEPTH = 64
-_LIST_BYTES = 32 << 20
+_LIST_BYTES = 4 << 20
 _MOST_WATCHERS = 100
 _LOOK_SECONDS = 0.5
 
@@ -49,11 +51,12 @@ _MAKE = rf"""[ ! -d "$1" ] || exit {_EXISTS}
 [ ! -e "$1" ] || exit {_NOT_DIRECTORY}
 mkdir -p -- "$1" """
 _MOVE = rf"""[ -e "$1" ] || [ -L "$1" ] || exit {NOT_FOUND}
+[ ! -d "$2" ] || [ -L "$2" ] || exit {_EXISTS}
 mkdir -p -- "${{2%/*}}/" && mv -f -- "$1" "$2" """
 _REMOVE = 'rm -rf -- "$1"'
 _REASONS = {
     NOT_FOUND: ("not_found", "there is no file or directory {path!r}"),
-    _EXISTS: ("already_exists", "the directory {path!r} already exists"),
+    _EXISTS: ("already_exists", "there is a directory already: {path!r}"),
     _NOT_DIRECTORY: ("invalid_argument", "{path!r} is not a directory"),
     IS_DIRECTORY: ("invalid_argument", "{path!r} is a directory"),
 }
@@ -91,18 +94,15 @@ class Files:
         if not isinstance(path, str) or "\0" in path:
             raise RpcError("invalid_argument", "path: must be a text without NUL bytes")
         if path.startswith("/"):
-            return posixpath.normpath(path)
+            return _normal(path)
         is_of_home = path == "~" or path.startswith("~/")
         home = (await self._sandbox.becoming(self._user))[1].get("HOME", "") if is_of_home and self._user else ""
         result = await self._sandbox.run('cd -- "${1:-$HOME}" && pwd' if is_of_home else "pwd", home, user=self._user)
         start = result.stdout.decode("utf-8", "surrogateescape").removesuffix("\n") or "/"
-        return posixpath.normpath(posixpath.join(start, path[2:] if is_of_home else path))
+        return _normal(posixpath.join(start, path[2:] if is_of_home else path))
 
     async def read(self, path: str, most_bytes: int) -> bytes:
-        result = await self._run(READ, path, most_bytes=most_bytes + (1 << 16))
-        if len(result) > most_bytes:
-            raise RpcError("resource_exhausted", f"{path!r} is larger than {most_bytes} bytes")
-        return result
+        return await self._run(READ, path, most_bytes=most_bytes)
 
     async def write(self, path: str, content: bytes) -> dict[str, Any]:
         await self._run(WRITE, path, stdin=content)
@@ -121,7 +121,9 @@ class Files:
             raise RpcError("invalid_argument", f"depth: must be from 1 to {_MOST_DEPTH}")
         mark = secrets.token_hex(16)
         content = await self._run(_LIST, path, mark, str(depth or 1), most_bytes=_LIST_BYTES)
-        return sorted(_entries(content, mark), key=lambda each: str(each["path"]))
+        return await asyncio.wrap_future(
+            in_background(lambda: sorted(_entries(content, mark), key=lambda each: str(each["path"])))
+        )
 
     async def make_directory(self, path: str) -> dict[str, Any]:
         await self._run(_MAKE, path)
@@ -140,12 +142,18 @@ class Files:
         result = await self._sandbox.run(program, path, *more, user=self._user, stdin=stdin, most_bytes=most_bytes)
         if result.exit_code == 0:
             return result.stdout
+        if result.exit_code == WROTE_TOO_MUCH:
+            raise RpcError("resource_exhausted", f"{path!r}: the answer is larger than {most_bytes} bytes")
         code, text = _REASONS.get(result.exit_code or 0, ("", ""))
         if code:
             raise RpcError(code, text.format(path=path))
         error = error_of(result.exit_code, result.stderr, path)
         code = _CODES.get(error.errno or 0, "internal")
         raise RpcError(code, f"{path!r}: {error.strerror}")
+
+
+def _normal(path: str) -> str:
+    return f"/{posixpath.normpath(path).lstrip('/')}"
 
 
 @dataclass(eq=False)

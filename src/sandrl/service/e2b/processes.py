@@ -6,43 +6,84 @@ import asyncio
 import base64
 import binascii
 import re
+import threading
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from sandrl.deadlines import in_background
 from sandrl.errors import SandrlError
 from sandrl.sandboxes.providers.protocol import AttachedProgram, Output
 from sandrl.service.e2b.connect import RpcError
-from sandrl.service.e2b.sandboxes import LONGEST_SECONDS, E2BSandbox, words
+from sandrl.service.e2b.sandboxes import LONGEST_SECONDS, VARIABLE, E2BSandbox, words
 from sandrl.service.state import Outbox
+from sandrl.trials import guest
 from sandrl.trials.place import RuntimeLost
 
 _PROCESS = r"""IFS= read -r sandrl_words && eval "$sandrl_words" || exit 126
 printf '%d\n' $$
 unset sandrl_words sandrl_line sandrl_paths
 exec "$@" """
-_TERMINAL = r"""stty -echo 2>/dev/null; printf '\001'; IFS= read -r sandrl_words && eval "$sandrl_words" || exit 126
+# A line of a terminal holds 4,096 bytes, and some of its characters are keys.
+_TERMINAL = r"""sandrl_words=$(cat "$0/words"); rm -rf -- "$0"; eval "$sandrl_words" || exit 126
 printf '%d\n' $$
-unset sandrl_words sandrl_line sandrl_paths; stty echo 2>/dev/null
+unset sandrl_words sandrl_line sandrl_paths
 exec "$@" """
 _SIGNAL = r'kill "-$1" "-$2" 2>/dev/null || kill "-$1" "$2"'
 _SIZE = r'stty rows "$2" cols "$3" <"/proc/$1/fd/0"'
 _SIGNALS = {"SIGNAL_SIGKILL": "KILL", "SIGNAL_SIGTERM": "TERM", 9: "KILL", 15: "TERM"}
 
 MOST_BYTES = 64 << 20
-"""How much a process may write to its outputs, and a terminal may show; it is killed if it writes more."""
+"""How much memory the output of a process takes that a client does not read; a process that writes more is killed."""
 
 _START_SECONDS = 60.0
-_TOO_MUCH = f"it wrote more than {MOST_BYTES >> 20} MiB to its outputs"
+_SIGNAL_SECONDS = 3.0
+_TOO_MUCH = f"a client has left more than {MOST_BYTES >> 20} MiB of its output unread"
 _LONGEST_NUMBER = re.compile(r"\s*(\d{1,10})\r?\n")
+_BLOCK_BYTES, _BLOCK_COST = 64 << 10, 1 << 10
 
 
-@dataclass(eq=False)
 class Reader:
-    events: asyncio.Queue[dict[str, Any] | None] = field(default_factory=asyncio.Queue)
+    """A client that reads the output of a process.
+
+    Attributes:
+        cost: Memory of what it has not read yet, in bytes.
+    """
+
+    def __init__(self) -> None:
+        self.cost = 0
+        self._blocks: deque[tuple[str, bytearray]] = deque()
+        self._end: Mapping[str, Any] | None = None
+        self._has_more = asyncio.Event()
+
+    def put(self, name: str, block: bytes) -> None:
+        """Adds output; what follows in the same stream becomes one event."""
+        if self._blocks and self._blocks[-1][0] == name and len(self._blocks[-1][1]) < _BLOCK_BYTES:
+            self._blocks[-1][1].extend(block)
+            self.cost += len(block)
+        else:
+            self._blocks.append((name, bytearray(block)))
+            self.cost += len(block) + _BLOCK_COST
+        self._has_more.set()
+
+    def end(self, end: Mapping[str, Any]) -> None:
+        """Adds the last event, unless there is one."""
+        self._end = self._end or end
+        self._has_more.set()
+
+    async def next(self) -> dict[str, Any]:
+        """The next event; without output, that of the end."""
+        await self._has_more.wait()
+        if not self._blocks:
+            assert self._end is not None, "it has more"
+            return dict(self._end)
+        name, block = self._blocks.popleft()
+        self.cost -= len(block) + _BLOCK_COST
+        if not self._blocks and self._end is None:
+            self._has_more.clear()
+        return {"event": {"data": {name: base64.b64encode(block).decode()}}}
 
 
 class Process:
@@ -64,8 +105,10 @@ class Process:
         self._readers: set[Reader] = set()
         self._outbox = Outbox(self._tell)
         self._head = bytearray()
-        self._left = MOST_BYTES
-        self._is_silent = asyncio.Event()
+        self._lock = threading.Lock()
+        self._coming = 0
+        self._is_killed = self._is_abandoned = False
+        self._user: str | None = None
         self._has_pid: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._program: AttachedProgram | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -79,12 +122,17 @@ class Process:
             RpcError: If it cannot be started.
         """
         self._sandbox.check()
-        machine = self._sandbox.machine
+        machine, self._user = self._sandbox.machine, user
         becoming, own = await self._sandbox.becoming(user)
         line = words(argv, {**own, **self._sandbox.variables, **variables}, directory)
         if b"\0" in line:
             raise RpcError("invalid_argument", "a word of the command has a NUL byte")
-        command = (*becoming, *machine.program(_TERMINAL if self.is_terminal else _PROCESS))
+        command = (*becoming, *machine.program(_PROCESS))
+        if self.is_terminal:
+            made = await self._sandbox.run(guest.TERMINAL, user=user, stdin=line)
+            if made.exit_code:
+                raise RpcError("internal", f"the terminal cannot begin: {made.stderr[-200:].decode(errors='replace')}")
+            command = (*becoming, *machine.program(_TERMINAL, made.stdout.decode(errors="replace")))
 
         def begin() -> AttachedProgram:
             if self.is_terminal:
@@ -103,29 +151,33 @@ class Process:
             program.ended.add_done_callback(lambda _: in_background(lambda: self._finish(program)))
             if not self.is_terminal:
                 program.write(line)
+            self._program = program
+            if self._is_abandoned:
+                program.cancel()
             return program
 
         try:
-            self._program = await asyncio.wrap_future(in_background(begin))
+            await asyncio.wrap_future(in_background(begin))
             async with asyncio.timeout(_START_SECONDS):
-                if self.is_terminal:
-                    # Before it has switched its echo off, it would show the words.
-                    await self._is_silent.wait()
-                    self.write(line)
                 self.pid = await self._has_pid
-        except (SandrlError, RuntimeLost) as error:
-            raise self._sandbox.lost(error) from error
-        except TimeoutError as error:
-            raise RpcError("internal", "the process did not start") from error
+        except BaseException as error:
+            # A client that has left, too, leaves no program that nobody knows.
+            self._is_abandoned = True
+            self._cancel()
+            if isinstance(error, SandrlError | RuntimeLost):
+                raise self._sandbox.lost(error) from error
+            if isinstance(error, TimeoutError):
+                raise RpcError("internal", "the process did not start") from error
+            raise
         if self.end is None:
             self._sandbox.processes[self.pid] = self
 
     # On threads of the provider.
 
     def _take(self, name: str, block: bytes) -> None:
-        self._left -= len(block)
-        if self._left < 0:
-            # What a program has written is in memory to its end.
+        with self._lock:
+            self._coming += len(block) + _BLOCK_COST
+        if self._coming + max((each.cost for each in tuple(self._readers)), default=0) > MOST_BYTES:
             raise BrokenPipeError
         self._outbox.put((name, block))
 
@@ -135,7 +187,11 @@ class Process:
         except BrokenPipeError:
             self._outbox.put(("lost", ("resource_exhausted", f"the process was killed: {_TOO_MUCH}")))
         except (SandrlError, RuntimeLost) as error:
-            self._outbox.put(("lost", ("unavailable", f"sandbox {self._sandbox.id} was lost: {error}")))
+            if self._is_killed:
+                self._outbox.put(("end", None))
+            else:
+                lost = self._sandbox.lost(error)
+                self._outbox.put(("lost", (lost.code, lost.message)))
         else:
             self._outbox.put(("end", code))
 
@@ -149,19 +205,17 @@ class Process:
             code = 137 if content is None else content
             self._over({"event": {"end": _end(code)}})
         else:
+            with self._lock:
+                self._coming -= len(content) + _BLOCK_COST
             if rest := self._after_pid(name, content):
-                event = {"event": {"data": {name: base64.b64encode(rest).decode()}}}
                 for reader in self._readers:
-                    reader.events.put_nowait(event)
+                    reader.put(name, rest)
 
     def _after_pid(self, name: str, block: bytes) -> bytes:
         # The first line of the output is the process id.
         if self._has_pid.done() or name == "stderr":
             return block
         self._head += block
-        if self.is_terminal and b"\001" in self._head:
-            del self._head[: self._head.index(b"\001") + 1]
-            self._is_silent.set()
         found = _LONGEST_NUMBER.match(bytes(self._head).decode("latin-1"))
         if found is None:
             return b""
@@ -175,12 +229,11 @@ class Process:
         if self._timer is not None:
             self._timer.cancel()
         self._sandbox.processes.pop(self.pid, None)
-        self._is_silent.set()
         if not self._has_pid.done():
             # Its first words have failed: the directory is not there, or a program of the image.
             self._has_pid.set_result(0)
         for reader in self._readers:
-            reader.events.put_nowait(None)
+            reader.end(end)
 
     def end_after(self, seconds: float) -> None:
         """Kills it after so many seconds."""
@@ -188,7 +241,7 @@ class Process:
 
     async def _timed_out(self) -> None:
         for reader in self._readers:
-            reader.events.put_nowait({"late": True})
+            reader.end({"late": True})
         with suppress(RpcError):
             # It has ended with its sandbox.
             await self.signal("KILL")
@@ -207,21 +260,21 @@ class Process:
         """
         try:
             yield {"event": {"start": {"pid": self.pid}}}
+            if self.end is not None:
+                reader.end(self.end)
             while True:
                 try:
-                    event = await asyncio.wait_for(reader.events.get(), ping_seconds)
+                    event = await asyncio.wait_for(reader.next(), ping_seconds)
                 except TimeoutError:
                     yield {"event": {"keepalive": {}}}
                     continue
-                if event is None:
-                    break
                 if "late" in event:
                     raise RpcError("deadline_exceeded", "the time limit of the command is over")
+                if "lost" in event:
+                    raise RpcError(*event["lost"])
                 yield event
-            assert self.end is not None, "only its end ends the events"
-            if "lost" in self.end:
-                raise RpcError(*self.end["lost"])
-            yield self.end
+                if "end" in event["event"]:
+                    return
         finally:
             self._readers.discard(reader)
 
@@ -240,11 +293,27 @@ class Process:
         return in_background(lambda: None if program is None else program.close_input())
 
     async def signal(self, name: str) -> None:
-        """Sends a signal to it and the processes of its group."""
-        await self._sandbox.run(_SIGNAL, name, str(self.pid), is_own=True)
+        """Sends a signal to it and the processes of its group, as its user; the runtime itself kills it."""
+        is_kill = name == "KILL"
+        try:
+            async with asyncio.timeout(_SIGNAL_SECONDS if is_kill else None):
+                await self._sandbox.run(_SIGNAL, name, str(self.pid), user=self._user)
+        except (RpcError, TimeoutError):
+            # There may be no room for another process.
+            if not is_kill:
+                raise
+        finally:
+            if is_kill:
+                self._is_killed = True
+                self._cancel()
+
+    def _cancel(self) -> None:
+        program = self._program
+        if program is not None and self.end is None:
+            in_background(program.cancel)
 
     async def resize(self, columns: int, rows: int) -> None:
-        await self._sandbox.run(_SIZE, str(self.pid), str(rows), str(columns), is_own=True)
+        await self._sandbox.run(_SIZE, str(self.pid), str(rows), str(columns), user=self._user)
 
 
 def _end(code: int) -> dict[str, Any]:
@@ -267,7 +336,7 @@ async def start(
     if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
         raise RpcError("invalid_argument", "process.args: must be texts")
     if not isinstance(variables, dict) or not all(
-        isinstance(value, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) for name, value in variables.items()
+        isinstance(value, str) and VARIABLE.fullmatch(name) for name, value in variables.items()
     ):
         raise RpcError("invalid_argument", "process.envs: must be texts by the names of variables")
     size = _size(body["pty"]) if body.get("pty") else None
@@ -277,10 +346,10 @@ async def start(
     await process.start([config["cmd"], *arguments], variables, cwd, user=user, size=size)
     if process.pid == 0 and process.end is not None and "event" in process.end:
         raise RpcError("invalid_argument", f"the process did not start: is the directory {cwd!r} there?")
-    if body.get("stdin") is False and not process.is_terminal:
-        await asyncio.wrap_future(process.close_input())
     if seconds is not None:
         process.end_after(seconds)
+    if body.get("stdin") is False and not process.is_terminal:
+        await asyncio.wrap_future(process.close_input())
     return process, reader
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import hashlib
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -69,11 +72,20 @@ def add_routes(app: FastAPI, service: Service) -> None:
     async def list_(request: Request) -> Response:
         query = dict(parse_qsl(request.url.query))
         states = query.get("state", "running").split(",")
-        found = service.e2b.all(dict(parse_qsl(query.get("metadata", "")))) if "running" in states else []
         try:
             first, most = int(query.get("nextToken") or 0), min(int(query.get("limit") or 100), 1000)
+            after = datetime.fromisoformat(query["startedAfter"]) if "startedAfter" in query else None
         except ValueError:
-            raise PlainFailure(HTTPStatus.BAD_REQUEST, "nextToken and limit: must be numbers") from None
+            raise PlainFailure(
+                HTTPStatus.BAD_REQUEST, "nextToken and limit: must be numbers, and startedAfter a time"
+            ) from None
+        found = service.e2b.all(
+            dict(parse_qsl(query.get("metadata", ""))),
+            query.get("template"),
+            after if after is None or after.tzinfo else after.replace(tzinfo=UTC),
+            oldest_first=query.get("order") == "asc",
+        )
+        found = found if "running" in states else []
         left = {"X-Next-Token": str(first + most)} if first + most < len(found) else {}
         return JSONResponse([each.document(service) for each in found[first : first + most]], headers=left)
 
@@ -125,20 +137,23 @@ def add_routes(app: FastAPI, service: Service) -> None:
         try:
             await sandbox.run(":", is_own=True)
         except RpcError as error:
-            # Somebody else has ended it; asked once more, it is not there.
+            if not await sandbox.is_lost():
+                raise PlainFailure(HTTPStatus.SERVICE_UNAVAILABLE, error.message) from error
             service.e2b.end(sandbox)
             raise PlainFailure(HTTPStatus.BAD_GATEWAY, f"{GONE}: {sandbox.id!r}") from error
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def download(request: Request) -> Response:
-        sandbox, query = _sandbox(service.e2b, request), dict(parse_qsl(request.url.query))
+        query = dict(parse_qsl(request.url.query))
+        sandbox = _sandbox(service.e2b, request, _signed(query, "read"))
         with _Plainly():
             files = Files(sandbox, query.get("username") or None)
             content = await files.read(await files.absolute(query.get("path", "")), service.config.max_body_bytes)
         return Response(content, media_type="application/octet-stream")
 
     async def upload(request: Request) -> Response:
-        sandbox, query = _sandbox(service.e2b, request), dict(parse_qsl(request.url.query))
+        query = dict(parse_qsl(request.url.query))
+        sandbox = _sandbox(service.e2b, request, _signed(query, "write"))
         with _Plainly():
             files = Files(sandbox, query.get("username") or None)
             written = [
@@ -201,12 +216,31 @@ async def _body(request: Request) -> dict[str, Any]:
     return value
 
 
-def _sandbox(sandboxes: E2BSandboxes, request: Request) -> E2BSandbox:
+def _signed(query: Mapping[str, str], operation: str) -> Callable[[str], str | None]:
+    """The signature that a link to a file must have, of the access token, if it has one that is still valid."""
+
+    def signature(token: str) -> str | None:
+        ends = query.get("signature_expiration")
+        if ends is not None and (not ends.isdecimal() or int(ends) < time.time()):
+            return None
+        parts = (query.get("path", ""), operation, query.get("username", ""), token, *([] if ends is None else [ends]))
+        digest = hashlib.sha256(":".join(parts).encode()).digest()
+        return f"v1_{base64.b64encode(digest).rstrip(b'=').decode()}"
+
+    return signature
+
+
+def _sandbox(
+    sandboxes: E2BSandboxes, request: Request, signed: Callable[[str], str | None] | None = None
+) -> E2BSandbox:
     named = request.headers.get(_SANDBOX_HEADER)
     if named is None:
         # `49983-ID.DOMAIN`, where each sandbox has a name of its own.
         host = request.headers.get("host", "").partition(".")[0]
         named = host.removeprefix(_PORT) if host.startswith(_PORT) else ""
+    given = request.query_params.get("signature", "")
+    if signed is not None and given and _TOKEN_HEADER not in request.headers:
+        return sandboxes.of_envd(named, given, signed)
     return sandboxes.of_envd(named, request.headers.get(_TOKEN_HEADER, ""))
 
 
@@ -247,12 +281,12 @@ async def _uploaded(request: Request, path: str | None, most_bytes: int) -> Asyn
 
 def _seconds(request: Request) -> float | None:
     given = request.headers.get("connect-timeout-ms", "")
-    return int(given) / 1000 if given.isdigit() and int(given) else None
+    return int(given) / 1000 if given.isdecimal() and len(given) < 12 and int(given) else None
 
 
 def _ping_seconds(request: Request) -> float | None:
     given = request.headers.get(_PING_HEADER, "")
-    return max(float(given), 1.0) if given.isdigit() and len(given) < 6 else 90.0
+    return max(float(given), 1.0) if given.isdecimal() and len(given) < 6 else 90.0
 
 
 async def _start(sandbox: E2BSandbox, request: Request, body: dict[str, Any]) -> AsyncIterator[Mapping[str, Any]]:
@@ -268,11 +302,15 @@ async def _connect(sandbox: E2BSandbox, request: Request, body: dict[str, Any]) 
 
 
 async def _watch(sandbox: E2BSandbox, request: Request, body: dict[str, Any]) -> AsyncIterator[Mapping[str, Any]]:
-    watcher = await Watcher.of(sandbox, _user(request), body)
-    yield {"start": {}}
-    async for events in watcher.each():
-        for event in events:
-            yield {"filesystem": event}
+    watcher, identifier = await Watcher.of(sandbox, _user(request), body), secrets.token_hex(8)
+    sandbox.watchers[identifier] = watcher
+    try:
+        yield {"start": {}}
+        async for events in watcher.each():
+            for event in events:
+                yield {"filesystem": event}
+    finally:
+        del sandbox.watchers[identifier]
 
 
 async def _ended(error: RpcError | None = None) -> AsyncIterator[Mapping[str, Any]]:

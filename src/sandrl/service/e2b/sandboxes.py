@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from sandrl.deadlines import in_background
-from sandrl.errors import InfrastructureError, NoUserError, SandrlError, UsageError
+from sandrl.errors import InfrastructureError, NoImageError, NoUserError, SandrlError, UsageError
 from sandrl.runtime.network import Network
 from sandrl.sandboxes import Command, Shape, Withdrawn
 from sandrl.sandboxes.providers.protocol import Result
@@ -49,7 +50,10 @@ ENVD_VERSION = "0.6.1"
 GONE = "the sandbox was not found"
 """How E2B's SDKs recognise, from these words, that a sandbox has ended."""
 
-_STARTED_SECONDS = 300.0
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""The name of a variable of a process."""
+
+_STARTED_SECONDS, _ASKED_SECONDS = 300.0, 30.0
 _ANSWER_BYTES = 1 << 20
 _MOST_KEYS = 10_000
 
@@ -61,6 +65,7 @@ class E2BSandbox:
     Attributes:
         token: What authorises requests to its envd.
         processes: Those that run, by their process ids.
+        lock: Held by who asks the machine, which one thread does at a time.
     """
 
     id: str
@@ -75,6 +80,7 @@ class E2BSandbox:
     processes: dict[int, Process] = field(default_factory=dict)
     watchers: dict[str, Any] = field(default_factory=dict)
     timer: asyncio.TimerHandle | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     is_over: bool = False
 
     def document(self, service: Service) -> dict[str, Any]:
@@ -112,10 +118,13 @@ class E2BSandbox:
         Raises:
             RpcError: If it has no such user, or has ended.
         """
+
+        def found() -> tuple[list[str], dict[str, str]]:
+            with self.lock:
+                return self.machine.becoming(ROOT if user == "root" else user)
+
         try:
-            return await asyncio.wrap_future(
-                in_background(lambda: self.machine.becoming(ROOT if user == "root" else user))
-            )
+            return await asyncio.wrap_future(in_background(found))
         except NoUserError as error:
             raise RpcError("unauthenticated", f"invalid username: {error.message}") from error
         except (SandrlError, RuntimeLost) as error:
@@ -123,6 +132,16 @@ class E2BSandbox:
 
     def lost(self, error: Exception) -> RpcError:
         return RpcError("unavailable", f"the connection to sandbox {self.id} was lost: {error}")
+
+    async def is_lost(self) -> bool:
+        """Whether the sandbox has ended elsewhere; not, if it only did not answer this time."""
+
+        def asked() -> bool:
+            with suppress(SandrlError, RuntimeLost), self.lock:
+                self.machine.ask(self.machine.program(":"), b"", _ASKED_SECONDS, _ANSWER_BYTES)
+            return self.machine.is_lost
+
+        return await asyncio.wrap_future(in_background(asked))
 
     async def run(
         self,
@@ -176,23 +195,39 @@ class E2BSandboxes:
             raise PlainFailure(HTTPStatus.NOT_FOUND, f"{GONE}: {identifier[:80]!r}")
         return found
 
-    def of_envd(self, identifier: str, token: str) -> E2BSandbox:
+    def of_envd(
+        self, identifier: str, token: str, signed: Callable[[str], str | None] = lambda token: token
+    ) -> E2BSandbox:
         """The sandbox of a request to its envd.
+
+        Args:
+            signed: What is to be given of its token; None if nothing opens it.
 
         Raises:
             PlainFailure: If it has ended, or the token is not its own.
         """
-        found = self._running.get(identifier)
-        if found is None:
+        named = self._running.get(identifier)
+        if identifier and named is None:
             raise PlainFailure(HTTPStatus.BAD_GATEWAY, f"{GONE}: {identifier[:80]!r}")
-        if not hmac.compare_digest(token.encode("utf-8", "replace"), found.token.encode()):
-            raise PlainFailure(HTTPStatus.UNAUTHORIZED, "the access token is wrong")
-        return found
+        # A signed link to a service at one address names no sandbox.
+        for each in list(self._running.values()) if named is None else [named]:
+            wanted = signed(each.token)
+            if wanted is not None and hmac.compare_digest(token.encode("utf-8", "replace"), wanted.encode()):
+                return each
+        raise PlainFailure(HTTPStatus.UNAUTHORIZED, "the access token is wrong")
 
-    def all(self, metadata: Mapping[str, str]) -> list[E2BSandbox]:
-        """Those that run and have these metadata, the newest first."""
-        found = (each for each in self._running.values() if metadata.items() <= each.metadata.items())
-        return sorted(found, key=lambda each: each.started_at, reverse=True)
+    def all(
+        self, metadata: Mapping[str, str], template: str | None, started_after: datetime | None, *, oldest_first: bool
+    ) -> list[E2BSandbox]:
+        """Those that run and have these metadata and this template, the newest first unless told otherwise."""
+        found = (
+            each
+            for each in self._running.values()
+            if metadata.items() <= each.metadata.items()
+            and template in (None, each.template)
+            and (started_after is None or each.started_at > started_after)
+        )
+        return sorted(found, key=lambda each: each.started_at, reverse=not oldest_first)
 
     async def create(self, body: Mapping[str, Any], key: str) -> E2BSandbox:
         """Makes a sandbox; requests with the same key get the same one while it is made or runs.
@@ -215,6 +250,8 @@ class E2BSandboxes:
         allows = body.get("allow_internet_access")
         shape = Shape(network=self._network(allows, body.get("network")), lifetime_seconds=float(LONGEST_SECONDS))
         variables, metadata = _texts(body, "envVars"), _texts(body, "metadata")
+        if wrong := next((each for each in variables if not VARIABLE.fullmatch(each)), None):
+            raise PlainFailure(HTTPStatus.BAD_REQUEST, f"envVars: {wrong[:60]!r} is not the name of a variable")
         for name in ("mcp", "iam", "volumeMounts"):
             if body.get(name):
                 raise PlainFailure(HTTPStatus.BAD_REQUEST, f"{name}: this service does not have it")
@@ -258,8 +295,7 @@ class E2BSandboxes:
             except (RuntimeLost, Withdrawn) as error:
                 raise PlainFailure(HTTPStatus.SERVICE_UNAVAILABLE, f"the sandbox was not made: {error}") from error
             except SandrlError as error:
-                # What is wrong with an image is the cause of the job's error.
-                is_clients = template != USUAL_TEMPLATE and isinstance(error.__cause__ or error, UsageError)
+                is_clients = isinstance(error, UsageError) or (isinstance(error, NoImageError) and error.is_final)
                 status = HTTPStatus.BAD_REQUEST if is_clients else HTTPStatus.SERVICE_UNAVAILABLE
                 raise PlainFailure(status, f"the sandbox was not made: {error.message}", error.hint) from error
 
@@ -287,7 +323,8 @@ class E2BSandboxes:
         """Ends a sandbox so many seconds from now; without `is_exact`, not before its present end."""
         now = datetime.now(UTC)
         ends_at = now + timedelta(seconds=seconds)
-        sandbox.ends_at = ends_at if is_exact else max(sandbox.ends_at, ends_at)
+        latest = sandbox.started_at + timedelta(seconds=LONGEST_SECONDS)
+        sandbox.ends_at = min(ends_at if is_exact else max(sandbox.ends_at, ends_at), latest)
         if sandbox.timer is not None:
             sandbox.timer.cancel()
         left = (sandbox.ends_at - now).total_seconds()
@@ -332,8 +369,8 @@ def _texts(body: Mapping[str, Any], name: str) -> dict[str, str]:
     value = body.get(name) or {}
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise PlainFailure(HTTPStatus.BAD_REQUEST, f"{name}: must be texts by name")
-    if any(not each or "=" in each or "\0" in each + text for each, text in value.items()):
-        raise PlainFailure(HTTPStatus.BAD_REQUEST, f"{name}: a name is empty or has `=`, or a value has a NUL byte")
+    if any("\0" in each + text for each, text in value.items()):
+        raise PlainFailure(HTTPStatus.BAD_REQUEST, f"{name}: has a NUL byte")
     if not all(_is_text(each + text) for each, text in value.items()):
         raise PlainFailure(HTTPStatus.BAD_REQUEST, f"{name}: has a character that UTF-8 does not have")
     return dict(value)

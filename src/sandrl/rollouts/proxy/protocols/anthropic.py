@@ -22,6 +22,7 @@ from sandrl.rollouts.proxy.protocols.request import (
     objects,
     offers_tools,
     openai_models,
+    other,
     refuse_fields,
     text,
     wrong,
@@ -33,15 +34,17 @@ _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 
 
 class Anthropic:
+    alive = event({"type": "ping"}, "ping")
     models = staticmethod(openai_models)
 
     def read(self, document: Json) -> Request:
         refuse_fields(document, _REFUSED)
+        refuse_fields(document, {"format": ()}, inside="output_config")
         tools = []
         for place, tool in enumerate(objects(document.get("tools") or [], "tools")):
             field = f"tools[{place}]"
             if tool.get("type") not in (None, "custom"):
-                raise wrong(f"{field}: only tools with an input_schema can be offered", field)
+                raise wrong(f"{field}: only tools with an input_schema can be offered{other(tool)}", field)
             tools.append(function(tool, field, "input_schema"))
         if not offers_tools(document, none=("none",), auto=("auto",)):
             tools = []
@@ -100,8 +103,14 @@ class Anthropic:
         yield _event({"type": "message_stop"})
 
     def failure(self, failure: Failure) -> bytes:
-        error = {"type": failure.kind, "message": failure.message}
-        return json.dumps({"type": "error", "error": error}).encode()
+        return json.dumps(_error(failure)).encode()
+
+    def broken(self, failure: Failure) -> bytes:
+        return _event(_error(failure))
+
+
+def _error(failure: Failure) -> Json:
+    return {"type": "error", "error": {"type": failure.kind, "message": failure.message}}
 
 
 def _event(document: Json) -> bytes:
@@ -126,7 +135,7 @@ def _messages(said: Json, field: str) -> Sequence[Message]:
     results = [
         Message(
             "tool",
-            content_text(each.get("content"), f"{field}.content"),
+            content_text(each.get("content"), f"{field}.content", is_of_tool=True),
             tool_call_id=text(each.get("tool_use_id"), f"{field}.content.tool_use_id"),
         )
         for each in blocks

@@ -9,6 +9,8 @@ from typing import Any
 from sandrl.events.results import is_cut_off
 from sandrl.models.messages import Message, Reply
 from sandrl.rollouts.proxy.protocols.request import (
+    OPENAI_ALIVE,
+    Failure,
     Json,
     Request,
     call,
@@ -21,6 +23,7 @@ from sandrl.rollouts.proxy.protocols.request import (
     offers_tools,
     openai_failure,
     openai_models,
+    other,
     refuse_fields,
     text,
     wrong,
@@ -40,6 +43,7 @@ _REFUSED = {
 
 
 class Chat:
+    alive = OPENAI_ALIVE
     failure = staticmethod(openai_failure)
     models = staticmethod(openai_models)
 
@@ -49,7 +53,7 @@ class Chat:
         for place, tool in enumerate(objects(document.get("tools") or [], "tools")):
             field = f"tools[{place}]"
             if tool.get("type") != "function" or not isinstance(tool.get("function"), dict):
-                raise wrong(f"{field}: only tools of the type function can be offered", field)
+                raise wrong(f"{field}: only tools of the type function can be offered{other(tool)}", field)
             tools.append(function(tool["function"], field))
         if not offers_tools(document, none=("none",), auto=("auto",)):
             tools = []
@@ -106,12 +110,15 @@ class Chat:
             yield event({**head, "choices": [], "usage": document["usage"]})
         yield b"data: [DONE]\n\n"
 
+    def broken(self, failure: Failure) -> bytes:
+        return b"data: " + openai_failure(failure) + b"\n\n"
+
 
 def _message(said: Json, field: str) -> Message:
     role = _ROLES.get(text(said.get("role"), f"{field}.role"))
     if role is None:
         raise wrong(f"{field}.role: must be one of {', '.join(_ROLES)}", field)
-    content = content_text(said.get("content"), f"{field}.content")
+    content = content_text(said.get("content"), f"{field}.content", is_of_tool=role == "tool")
     if role == "tool":
         return Message(role, content, tool_call_id=text(said.get("tool_call_id"), f"{field}.tool_call_id"))
     if role != "assistant":

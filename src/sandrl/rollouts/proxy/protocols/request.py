@@ -14,7 +14,10 @@ from sandrl.models.messages import Message, Reply, ToolCall
 
 Json: TypeAlias = Mapping[str, Any]
 
+IMAGE = "(an image, which this model cannot see)"
+
 _SHOWN = 100
+_IMAGES = ("image", "image_url", "input_image")
 _MOST_OPENINGS = 100_000
 
 
@@ -71,7 +74,13 @@ class Failure(Exception):
 
 
 class Protocol(Interface):
-    """A protocol of a model's vendor."""
+    """A protocol of a model's vendor.
+
+    Attributes:
+        alive: What may be sent in a stream at any time, and has no meaning.
+    """
+
+    alive: bytes
 
     def read(self, document: Json) -> Request:
         """The request.
@@ -90,6 +99,10 @@ class Protocol(Interface):
         ...
 
     def failure(self, failure: Failure) -> bytes: ...
+
+    def broken(self, failure: Failure) -> bytes:
+        """The same in a stream that has begun."""
+        ...
 
     def models(self, names: Sequence[str]) -> bytes: ...
 
@@ -137,8 +150,11 @@ def objects(value: object, field: str) -> list[Json]:
     return value
 
 
-def content_text(value: object, field: str, *, skipped: frozenset[str] = frozenset()) -> str:
-    """The text of a content, which may be a list of parts; those of the types `skipped` are left out."""
+def content_text(value: object, field: str, *, skipped: frozenset[str] = frozenset(), is_of_tool: bool = False) -> str:
+    """The text of a content, which may be a list of parts; those of the types `skipped` are left out.
+
+    What a tool has returned cannot be refused, because the policy has called it: words replace its images.
+    """
     if value is None or isinstance(value, str):
         return text(value or "", field)
     said = []
@@ -146,6 +162,8 @@ def content_text(value: object, field: str, *, skipped: frozenset[str] = frozens
         kind = part.get("type")
         if kind in ("text", "input_text", "output_text"):
             said.append(text(part.get("text"), f"{field}.text"))
+        elif is_of_tool and kind in _IMAGES:
+            said.append(IMAGE)
         elif not isinstance(kind, str) or kind not in skipped:
             raise wrong(f"{field}: the policy reads text only, not {str(kind)[:_SHOWN]!r}", field)
     return "".join(said)
@@ -161,6 +179,11 @@ def function(tool: Json, field: str, parameters: str = "parameters") -> Json:
     return _clean(
         {"name": name, "description": text(tool.get("description") or "", f"{field}.description"), "parameters": schema}
     )
+
+
+def other(tool: Json) -> str:
+    """The type of a tool that cannot be offered, as the end of a message."""
+    return f", not {str(tool['type'])[:_SHOWN]!r}" if "type" in tool else ""
 
 
 def _clean(document: Json) -> Json:
@@ -179,12 +202,18 @@ def flag(document: Json, field: str) -> bool:
     return bool(value)
 
 
-def refuse_fields(document: Json, fields: Mapping[str, Sequence[object]]) -> None:
-    """Refuses fields with a value that a policy cannot be held to: each field with the values that it may have."""
+def refuse_fields(document: Json, fields: Mapping[str, Sequence[object]], inside: str = "") -> None:
+    """Refuses fields with a value that a policy cannot be held to: each field with the values that it may have.
+
+    Args:
+        inside: The field of the document that has them; empty for the document itself.
+    """
+    found = document.get(inside) if inside else document
     for field, allowed in fields.items():
-        value = document.get(field)
+        value = found.get(field) if isinstance(found, dict) else None
         if value not in (None, [], {}) and value not in allowed:
-            raise wrong(f"{field}: the policy answers without it; leave it out", field)
+            place = f"{inside}.{field}" if inside else field
+            raise wrong(f"{place}: the policy answers without it; leave it out", place)
 
 
 def offers_tools(document: Json, *, none: Sequence[object], auto: Sequence[object]) -> bool:
@@ -210,6 +239,9 @@ def event(document: Json, name: str = "") -> bytes:
 def openai_failure(failure: Failure) -> bytes:
     error = {"message": failure.message, "type": failure.kind, "param": failure.field, "code": failure.code}
     return json.dumps({"error": error}).encode()
+
+
+OPENAI_ALIVE = b": the model is thinking\n\n"
 
 
 def openai_models(names: Sequence[str]) -> bytes:

@@ -10,6 +10,8 @@ from typing import Any
 from sandrl.events.results import is_cut_off
 from sandrl.models.messages import Message, Reply
 from sandrl.rollouts.proxy.protocols.request import (
+    OPENAI_ALIVE,
+    Failure,
     Json,
     Request,
     call,
@@ -22,6 +24,7 @@ from sandrl.rollouts.proxy.protocols.request import (
     offers_tools,
     openai_failure,
     openai_models,
+    other,
     refuse_fields,
     text,
     wrong,
@@ -33,19 +36,18 @@ _REFUSED = {"previous_response_id": (), "conversation": (), "background": (False
 
 
 class Responses:
+    alive = OPENAI_ALIVE
     failure = staticmethod(openai_failure)
     models = staticmethod(openai_models)
 
     def read(self, document: Json) -> Request:
         refuse_fields(document, _REFUSED)
-        form = document.get("text")
-        if isinstance(form, dict):
-            refuse_fields(form, {"format": ({"type": "text"},)})
+        refuse_fields(document, {"format": ({"type": "text"},)}, inside="text")
         tools = []
         for place, tool in enumerate(objects(document.get("tools") or [], "tools")):
             field = f"tools[{place}]"
             if tool.get("type") != "function":
-                raise wrong(f"{field}: only tools of the type function can be offered", field)
+                raise wrong(f"{field}: only tools of the type function can be offered{other(tool)}", field)
             tools.append(function(tool, field))
         if not offers_tools(document, none=("none",), auto=("auto",)):
             tools = []
@@ -139,6 +141,10 @@ class Responses:
             yield made("response.output_item.done", output_index=place, item=item)
         yield made(f"response.{document['status']}", response=document)
 
+    def broken(self, failure: Failure) -> bytes:
+        told = {"code": failure.code or failure.kind, "message": failure.message, "param": failure.field}
+        return event({"type": "error", "sequence_number": 0, **told}, "error")
+
 
 def _identifier(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(12)}"
@@ -159,7 +165,7 @@ def _add(messages: list[Message], item: Json, field: str) -> None:
         else:
             messages.append(Message("assistant", tool_calls=(made,)))
     elif kind == "function_call_output":
-        output = content_text(item.get("output"), f"{field}.output")
+        output = content_text(item.get("output"), f"{field}.output", is_of_tool=True)
         messages.append(Message("tool", output, tool_call_id=text(item.get("call_id"), f"{field}.call_id")))
     elif kind != "reasoning":
         raise wrong(f"{field}: the policy cannot read items of the type {str(kind)[:100]!r}", field)

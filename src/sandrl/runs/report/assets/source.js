@@ -22,7 +22,8 @@ function briefRow(row, position) {
 
 // All that a search finds a trajectory by.
 function searchedText(row) {
-  const said = (row.messages || []).flatMap((each) => [each.content || '', ...(each.tool_calls || []).map((call) => `${call.name} ${call.arguments}`)]);
+  const spoken = [row, ...(row.branches || [])].flatMap(({messages}) => messages || []);
+  const said = spoken.flatMap((each) => [each.content || '', ...(each.tool_calls || []).map((call) => `${call.name} ${call.arguments}`)]);
   const checks = (row.checks || []).flatMap((check) => [check.name, check.detail, check.got, check.expected]);
   return [row.task_id, row.id, row.status, row.detail, row.completion, row.code, row.stdout, row.stderr,
     ...(row.failures || []), ...checks, ...said].filter(Boolean).join('\n').toLowerCase();

@@ -28,7 +28,7 @@ function factsOf(row) {
   for (const [part, count] of Object.entries(row.tokens || {})) facts.push([`${part} tokens`, formatted(count)]);
   for (const [name, value] of Object.entries(row.scores || {})) facts.push([name, formatted(value)]);
   for (const [name, value] of Object.entries(row.components || {})) facts.push([name, `${value >= 0 ? '+' : ''}${formatted(value)}`]);
-  for (const [name, value] of Object.entries(row.episode || {})) facts.push([name.replaceAll('_', ' '), typeof value === 'object' ? JSON.stringify(value) : String(value)]);
+  for (const [name, value] of Object.entries(row.episode || {})) if (name !== 'agent_output') facts.push([name.replaceAll('_', ' '), typeof value === 'object' ? JSON.stringify(value) : String(value)]);
   if (row.finish_reason) facts.push(['answer ended', row.cut_off ? `${row.finish_reason}: cut off at the token limit` : row.finish_reason]);
   if (row.cached) facts.push(['verdict', 'from an identical completion']);
   for (const name of ['retries', 'reruns', 'canaries']) if (row[name]) facts.push([name, formatted(row[name])]);
@@ -37,8 +37,8 @@ function factsOf(row) {
 }
 
 function Message({message, number}) {
-  const {role, name, content = '', reasoning = '', tool_calls = [], finish_reason, seconds} = message;
-  const facts = [finish_reason, typeof seconds === 'number' && formatted(seconds, 'seconds')].filter(Boolean).join(' · ');
+  const {role, name, content = '', reasoning = '', tool_calls = [], finish_reason, seconds, is_given} = message;
+  const facts = [is_given && 'said elsewhere', finish_reason, typeof seconds === 'number' && formatted(seconds, 'seconds')].filter(Boolean).join(' · ');
   return html`<li class=${['system', 'user', 'assistant', 'tool'].includes(role) ? `message ${role}` : 'message'}>
     <h3>${name ? `${role}: ${name}` : role}${facts && html`<span class="muted"> ${facts}</span>`}</h3>
     ${reasoning && html`<details class="folded"><summary>Reasoning</summary><${Text} text=${reasoning} label=${`Message ${number}: reasoning`} /></details>`}
@@ -48,9 +48,10 @@ function Message({message, number}) {
 }
 
 function Output({row}) {
-  if (!row.stdout && !row.stderr && !row.truncated) return null;
+  const texts = [['agent', (row.episode || {}).agent_output], ['stdout', row.stdout], ['stderr', row.stderr]].filter(([, text]) => text);
+  if (!texts.length && !row.truncated) return null;
   return html`<${Section} title="Output" id="output-title">
-    ${['stdout', 'stderr'].map((name) => row[name] && html`<h3>${name}</h3><${Text} text=${row[name]} label=${name} />`)}
+    ${texts.map(([name, text]) => html`<h3>${name}</h3><${Text} text=${String(text)} label=${name} />`)}
     ${row.truncated && html`<p class="muted small">The output was longer than the stored part.</p>`}<//>`;
 }
 
@@ -102,7 +103,9 @@ function TrajectoryPage({source, run, rowKey, query}) {
     ${row.second_opinion && html`<p class="verdict"><b>Second opinion</b> ${opinionWords(row.second_opinion)}</p>`}
     <div class="columns"><div class="column"><${Checks} row=${row} key=${row.key} /><${Output} row=${row} />
       ${(row.failures || []).length > 0 && html`<${Section} title="Sandbox failures" id="failures-title"><${Text} text=${row.failures.join('\n')} label="Sandbox failures" /><//>`}
-      ${messages.length > 0 && html`<${Section} title="Messages" id="messages-title"><ol class="messages">${messages.map((message, index) => html`<${Message} message=${message} number=${index + 1} />`)}</ol><//>`}</div>
+      ${messages.length > 0 && html`<${Section} title="Messages" id="messages-title"><ol class="messages">${messages.map((message, index) => html`<${Message} message=${message} number=${index + 1} />`)}</ol><//>`}
+      ${(row.branches || []).map((branch, place) => html`<${Section} title=${`Branch ${place + 1}`} id=${`branch-${place + 1}-title`} aside=${html`<span class="muted">another conversation of the agent</span>`}>
+        <ol class="messages">${(branch.messages || []).map((message, index) => html`<${Message} message=${message} number=${`${index + 1} of branch ${place + 1}`} />`)}</ol><//>`)}</div>
     <div class="column"><${Prompt} problem=${row.problem} />
       ${row.code !== undefined && row.code !== null && html`<${Section} title="Code" id="code-title"><${Code} code=${row.code} label="Code" /><//>`}
       ${row.reasoning && !messages.length && html`<${Section} title="Reasoning" id="reasoning-title"><${Text} text=${row.reasoning} label="Reasoning" /><//>`}
