@@ -212,6 +212,9 @@ def test_a_sandbox_is_found_and_its_time_is_extended(sandbox: Any, where: dict[s
     time.sleep(1)
     sandbox.set_timeout(86_400)
     assert sandbox.get_info().end_at - before.started_at == timedelta(days=1)
+    for query in ("limit=-1", "limit=0.5", "nextToken=-1", "startedAfter=now"):
+        answer = httpx.get(f"{where['api_url']}/v2/sandboxes?{query}", headers={"X-API-KEY": where["api_key"]})
+        assert answer.status_code == 400
     fails(lambda: sandbox.set_timeout(10**6), e2b.SandboxException, "from 0 to 86400")
     fails(lambda: sandbox.pause(), e2b.SandboxException, "no pauses")
 
@@ -261,6 +264,8 @@ def test_links_to_files_are_signed(sandbox: Any, where: dict[str, str]) -> None:
     assert httpx.get(link.replace("%2Fa", "%2Fb")).status_code == 401
     assert httpx.get(sandbox.upload_url("/tmp/a")).status_code == 401
     assert httpx.get(sandbox.download_url("/tmp/a", use_signature_expiration=-60)).status_code == 401
+    endless = link.split("&signature_expiration=")[0] + f"&signature_expiration={'9' * 5000}"
+    assert httpx.get(endless).status_code == 401
     other.kill()
 
 

@@ -42,7 +42,7 @@ _START_SECONDS = 60.0
 _SIGNAL_SECONDS = 3.0
 _TOO_MUCH = f"a client has left more than {MOST_BYTES >> 20} MiB of its output unread"
 _LONGEST_NUMBER = re.compile(r"\s*(\d{1,10})\r?\n")
-_BLOCK_BYTES, _BLOCK_COST = 64 << 10, 1 << 10
+_BLOCK_BYTES, _BLOCK_COST, _MOST_READERS = 64 << 10, 1 << 10, 16
 
 
 class Reader:
@@ -112,6 +112,7 @@ class Process:
         self._has_pid: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._program: AttachedProgram | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._killing: asyncio.Future[None] | None = None
 
     async def start(
         self, argv: list[str], variables: Mapping[str, str], directory: str | None, *, user: str | None, size: Any
@@ -177,7 +178,7 @@ class Process:
     def _take(self, name: str, block: bytes) -> None:
         with self._lock:
             self._coming += len(block) + _BLOCK_COST
-        if self._coming + max((each.cost for each in tuple(self._readers)), default=0) > MOST_BYTES:
+        if self._coming + sum(each.cost for each in tuple(self._readers)) > MOST_BYTES:
             raise BrokenPipeError
         self._outbox.put((name, block))
 
@@ -237,7 +238,11 @@ class Process:
 
     def end_after(self, seconds: float) -> None:
         """Kills it after so many seconds."""
-        self._timer = asyncio.get_running_loop().call_later(seconds, lambda: asyncio.ensure_future(self._timed_out()))
+
+        def kill() -> None:
+            self._killing = asyncio.ensure_future(self._timed_out())
+
+        self._timer = asyncio.get_running_loop().call_later(seconds, kill)
 
     async def _timed_out(self) -> None:
         for reader in self._readers:
@@ -247,7 +252,13 @@ class Process:
             await self.signal("KILL")
 
     def subscribe(self) -> Reader:
-        """From here on its events are kept for a reader, who must call `events`."""
+        """From here on its events are kept for a reader, who must call `events`.
+
+        Raises:
+            RpcError: If it has many readers already.
+        """
+        if len(self._readers) >= _MOST_READERS:
+            raise RpcError("resource_exhausted", f"the process has {_MOST_READERS} readers already")
         reader = Reader()
         self._readers.add(reader)
         return reader
@@ -349,7 +360,8 @@ async def start(
     if seconds is not None:
         process.end_after(seconds)
     if body.get("stdin") is False and not process.is_terminal:
-        await asyncio.wrap_future(process.close_input())
+        # Nobody waits for it: a client that leaves here has no reader left behind.
+        process.close_input()
     return process, reader
 
 
@@ -361,7 +373,7 @@ def find(sandbox: E2BSandbox, selector: Any) -> Process:
     """
     given = selector if isinstance(selector, dict) else {}
     found = (each for each in sandbox.processes.values() if given.get("pid") == each.pid)
-    if "tag" in given:
+    if given.get("tag") is not None:
         found = (each for each in sandbox.processes.values() if each.tag == given["tag"])
     process = next(found, None)
     if process is None:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import binascii
 import hashlib
+import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -43,6 +44,7 @@ _SANDBOX_HEADER, _TOKEN_HEADER, _PING_HEADER = "e2b-sandbox-id", "x-access-token
 _ENVD = ("/process.Process/", "/filesystem.Filesystem/", "/files", "/health")
 _API = ("/sandboxes", "/v2/sandboxes")
 _PORT = "49983-"
+_NUMBER = re.compile(r"[0-9]{1,11}")
 _MOST_MESSAGE_BYTES = 16 << 20
 _STATUSES = {"not_found": 404, "unauthenticated": 401, "permission_denied": 403, "resource_exhausted": 507}
 _NO_SUCH = "this service has no {what}: a sandbox lives until its time is over"
@@ -74,10 +76,12 @@ def add_routes(app: FastAPI, service: Service) -> None:
         states = query.get("state", "running").split(",")
         try:
             first, most = int(query.get("nextToken") or 0), min(int(query.get("limit") or 100), 1000)
+            if first < 0 or most < 1:
+                raise ValueError
             after = datetime.fromisoformat(query["startedAfter"]) if "startedAfter" in query else None
         except ValueError:
             raise PlainFailure(
-                HTTPStatus.BAD_REQUEST, "nextToken and limit: must be numbers, and startedAfter a time"
+                HTTPStatus.BAD_REQUEST, "nextToken and limit: must be positive numbers, and startedAfter a time"
             ) from None
         found = service.e2b.all(
             dict(parse_qsl(query.get("metadata", ""))),
@@ -221,7 +225,7 @@ def _signed(query: Mapping[str, str], operation: str) -> Callable[[str], str | N
 
     def signature(token: str) -> str | None:
         ends = query.get("signature_expiration")
-        if ends is not None and (not ends.isdecimal() or int(ends) < time.time()):
+        if ends is not None and (not _NUMBER.fullmatch(ends) or int(ends) < time.time()):
             return None
         parts = (query.get("path", ""), operation, query.get("username", ""), token, *([] if ends is None else [ends]))
         digest = hashlib.sha256(":".join(parts).encode()).digest()
@@ -281,12 +285,12 @@ async def _uploaded(request: Request, path: str | None, most_bytes: int) -> Asyn
 
 def _seconds(request: Request) -> float | None:
     given = request.headers.get("connect-timeout-ms", "")
-    return int(given) / 1000 if given.isdecimal() and len(given) < 12 and int(given) else None
+    return int(given) / 1000 if _NUMBER.fullmatch(given) and int(given) else None
 
 
 def _ping_seconds(request: Request) -> float | None:
     given = request.headers.get(_PING_HEADER, "")
-    return max(float(given), 1.0) if given.isdecimal() and len(given) < 6 else 90.0
+    return max(float(given), 1.0) if _NUMBER.fullmatch(given) else 90.0
 
 
 async def _start(sandbox: E2BSandbox, request: Request, body: dict[str, Any]) -> AsyncIterator[Mapping[str, Any]]:
