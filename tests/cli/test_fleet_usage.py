@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.conftest import Run
 
-KNOWN = "use one of auto, local, remote, daemonless, ray, docker, podman or ray:ADDRESS"
+KNOWN = "use one of auto, local, remote, daemonless, ray, docker, podman, kubernetes or ray:ADDRESS"
 NOWHERE = "127.0.0.2:1"
 WAYS = ("`ray start --head`", "ray:HOST:6379", "RAY_ADDRESS")
 
