@@ -421,7 +421,7 @@ class ClusterStandIn:
             with self.lock:
                 found = self.objects.get((plural, name))
                 self.delete(plural, name, options.get("propagationPolicy", "Background"))
-            return JSONResponse(found)
+                return JSONResponse(found)
         if name:
             with self.lock:
                 if (plural, name) not in self.objects:
@@ -444,10 +444,11 @@ class ClusterStandIn:
         for name, value in content["metadata"].get("labels", {}).items():
             if len(name.rpartition("/")[2]) > 63 or len(value) > 63:
                 raise Refusal(422, "Invalid", f"{kind} is invalid: metadata.labels: {name}")
-        if plural in ("sandboxes", "sandboxclaims") and len(self.of(plural)) >= self.quota:
-            message = f"{plural} is forbidden: exceeded quota: few, used: count={self.quota}"
-            raise Refusal(403, "Forbidden", message)
-        return copy.deepcopy(self.make(plural, content))
+        with self.lock:
+            if plural in ("sandboxes", "sandboxclaims") and len(self.of(plural)) >= self.quota:
+                message = f"{plural} is forbidden: exceeded quota: few, used: count={self.quota}"
+                raise Refusal(403, "Forbidden", message)
+            return copy.deepcopy(self.make(plural, content))
 
     def listed(self, plural: str, query: dict[str, str]) -> dict[str, Any]:
         wanted = [each.split("=") for each in filter(None, query.get("labelSelector", "").split(","))]
