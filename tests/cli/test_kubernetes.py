@@ -76,7 +76,7 @@ def test_a_killed_command_leaves_sandboxes_that_are_found_and_cleaned_up_by_tag_
         listed = sandrl("sandboxes", "ls", "--runtime", "kubernetes", "--tag", "model:mine/one", "--json")
         assert listed.returncode == 0, listed.stderr
         found = json.loads(listed.stdout)["sandboxes"]
-        assert [each["id"] for each in found] == [each["metadata"]["name"] for each in pods.of("sandboxes")]
+        assert {each["id"] for each in found} == {each["metadata"]["name"] for each in pods.of("sandboxes")}
         shown = sandrl("sandboxes", "show", found[0]["id"], "--runtime", "kubernetes", "--json")
         assert shown.returncode == 0, shown.stderr
         cleaned = sandrl("sandboxes", "cleanup", "--runtime", "kubernetes", *selection, "--yes")
