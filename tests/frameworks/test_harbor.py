@@ -134,6 +134,15 @@ def test_a_sandbox_that_is_stopped_in_the_middle_gives_no_reward(environment: di
     assert trial["verifier_result"] is None
 
 
+def test_an_image_that_cannot_be_had_is_a_failed_build(environment: dict[str, str], tmp_path: Path) -> None:
+    write_shell_task(tmp_path / "tasks/none")
+    path = tmp_path / "tasks/none/task.toml"
+    path.write_text(re.sub(r'docker_image = ".*"', 'docker_image = "localhost:1/no/such:1"', path.read_text()))
+    [trial] = run(tmp_path / "tasks", environment, tmp_path / "out", "nop").values()
+    assert trial["exception_info"]["exception_type"] == "SandboxBuildFailedError"
+    assert trial["verifier_result"] is None
+
+
 def test_nothing_is_left_of_a_harbor_that_was_killed(environment: dict[str, str], tmp_path: Path) -> None:
     write_shell_task(tmp_path / "tasks/slow", files={"solution/solve.sh": "#!/bin/bash\nsleep 300\n"})
     words = ["run", "--yes", "-p", str(tmp_path / "tasks"), "-a", "oracle", "--env", OURS, "-o", str(tmp_path / "out")]
