@@ -63,7 +63,7 @@ class SandrlProvider:
         unknown = sorted(spec.provider_options)
         if spec.entrypoint is not None or spec.resources.gpu_type is not None or unknown:
             refused = ", ".join([*unknown, "entrypoint" if spec.entrypoint is not None else "gpu_type"])
-            raise SandboxCreateError(f"sandboxes of sandrl have no such property: {refused}")
+            raise SandboxCreateError(f"a sandbox here has no such property: {refused}")
         resources = spec.resources
         shape = Shape(
             memory_bytes=None if resources.memory_mib is None else resources.memory_mib * _MIB,

@@ -141,7 +141,7 @@ def policy_problem(policy: Mapping[str, Any]) -> str:
     is_closed = not spec.get("egress") and not spec.get("ingress")
     if is_whole and is_closed and {*spec.get("policyTypes", ())} >= {"Ingress", "Egress"}:
         return ""
-    return "it lets pods of sandrl use the network"
+    return "it opens the network to pods of its label"
 
 
 def template_problem(template: Mapping[str, Any]) -> str:
