@@ -40,7 +40,10 @@ def engine(kind: RuntimeKind, directory: Path) -> Iterator[str]:
     socket, log = directory / "engine.sock", directory / "log"
     command, removal, variables = _docker(directory) if kind == RuntimeKind.DOCKER else _podman(directory)
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, **variables})
+        # The monitor of a container that runs out of memory writes where it is.
+        process = subprocess.Popen(
+            command, stdout=output, stderr=output, cwd=directory, env={**os.environ, **variables}
+        )
         try:
             ends_at = time.monotonic() + _PATIENCE_SECONDS
             while not socket.is_socket() or not _answers(socket):
