@@ -20,13 +20,13 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
-from sandrl.deadlines import in_background
+from sandrl.deadlines import TookTooLong, answer_within, in_background
 from sandrl.errors import InfrastructureError, NodeLostError, NotRunningError, SandrlError, UnknownSandboxError
 from sandrl.runtime import limits
 from sandrl.sandboxes.commands import Command
-from sandrl.sandboxes.providers.protocol import Output, Result, SandboxInfo
+from sandrl.sandboxes.providers.protocol import Output, Result, Sandbox, SandboxInfo
 
 KILLED = 128 + signal.SIGKILL
 
@@ -274,6 +274,73 @@ class HostedSandbox(ABC):
                 raise InfrastructureError(f"sandbox {self.name} was not removed")
             time.sleep(0.05)
         self.note_end()
+
+
+class HostedClient(ABC):
+    """Lists, finds and ends the sandboxes of one system, those too that it forgets as soon as they have ended.
+
+    Attributes:
+        lists_ended: Whether those that have ended are shown as its system lists them.
+    """
+
+    lists_ended: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._own: list[HostedSandbox] = []
+
+    @abstractmethod
+    def _listed(self, tags: Sequence[str]) -> Sequence[HostedSandbox]:
+        """The sandboxes that its system has with all these tags."""
+
+    @abstractmethod
+    def _found(self, sandbox_id: str) -> HostedSandbox | None:
+        """The sandbox that its system has with an id; None if it has none."""
+
+    def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
+        def work() -> list[Sandbox]:
+            found = self._listed(tags)
+            there = {each.id for each in found}
+            gone = [each for each in self._own if each.id and each.id not in there and {*tags} <= {*each.info.tags}]
+            for each in gone:
+                each.note_end()
+            shown = [each for each in found if not each.info.has_ended or (ended and self.lists_ended)]
+            return [*shown, *(gone if ended else ())]
+
+        return in_background(work)
+
+    def get(self, sandbox_id: str) -> Future[Sandbox]:
+        def work() -> Sandbox:
+            if (found := self._found(sandbox_id)) is not None:
+                return found
+            for each in self._own:
+                if each.id == sandbox_id:
+                    each.note_end()
+                    return each
+            raise UnknownSandboxError(sandbox_id)
+
+        return in_background(work)
+
+    def abandon(self) -> None:
+        self._own.clear()
+
+    def close(self, timeout_seconds: float) -> None:
+        def stop_all() -> None:
+            for each in [each.stop() for each in self._own]:
+                each.result()
+
+        try:
+            answer_within(timeout_seconds, stop_all)
+        except TookTooLong as error:
+            raise InfrastructureError("the sandboxes of this process did not end in time") from error
+        self._own.clear()
+
+
+def number_of(text: str | None) -> float:
+    """The number that a label of a sandbox says; 0 if it says none."""
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0  # somebody else's
 
 
 def _blaming(error: Exception) -> Exception:

@@ -20,13 +20,14 @@ from urllib.parse import urlsplit
 
 from sandrl.addresses import is_of_this_machine
 from sandrl.deadlines import TookTooLong, answer_within, in_background
-from sandrl.errors import InfrastructureError, UnknownSandboxError, UsageError
+from sandrl.errors import InfrastructureError, UsageError
 from sandrl.events import Emit, RuntimeStarting, ignore
 from sandrl.extras import require
 from sandrl.runtime import limits
 from sandrl.sandboxes.providers.containers.engine import ID_LABEL, TAG_LABEL, Engine
 from sandrl.sandboxes.providers.containers.sandbox import ContainerRequest, ContainerSandbox, describe
-from sandrl.sandboxes.providers.protocol import Connection, Need, Packages, Sandbox, SandboxInfo
+from sandrl.sandboxes.providers.programs import HostedClient
+from sandrl.sandboxes.providers.protocol import Connection, Need, Packages, SandboxInfo
 from sandrl.sandboxes.shape import USUAL, Shape
 from sandrl.settings import RuntimeKind, Settings
 
@@ -174,13 +175,13 @@ class ContainersConnection(Connection):
         return ContainersClient(self, tuple(tags), max_lifetime_seconds or limits.MAX_LIFETIME_SECONDS)
 
 
-class ContainersClient:
+class ContainersClient(HostedClient):
     def __init__(self, connection: ContainersConnection, tags: tuple[str, ...], lifetime_seconds: float) -> None:
+        super().__init__()
         self._connection = connection
         self._engine = connection.engine
         self._tags = tags
         self._lifetime_seconds = lifetime_seconds
-        self._own: list[ContainerSandbox] = []
 
     def create(self, tags: Sequence[str], cells: int = 0, shape: Shape = USUAL) -> ContainerSandbox:
         refused = {
@@ -213,29 +214,12 @@ class ContainersClient:
         self._own.append(sandbox)
         return sandbox
 
-    def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
-        def work() -> list[Sandbox]:
-            found = [self._seen(each) for each in self._engine.containers(*(f"{TAG_LABEL}{tag}" for tag in tags))]
-            there = {each.id for each in found}
-            gone = [each for each in self._own if each.id and each.id not in there and {*tags} <= {*each.info.tags}]
-            for each in gone:
-                each.note_end()
-            return [*(each for each in found if not each.info.has_ended), *(gone if ended else ())]
+    def _listed(self, tags: Sequence[str]) -> Sequence[ContainerSandbox]:
+        return [self._seen(each) for each in self._engine.containers(*(f"{TAG_LABEL}{tag}" for tag in tags))]
 
-        return in_background(work)
-
-    def get(self, sandbox_id: str) -> Future[Sandbox]:
-        def work() -> Sandbox:
-            found = self._engine.containers(f"{ID_LABEL}={sandbox_id}")
-            if found:
-                return self._seen(found[0])
-            for each in self._own:
-                if each.id == sandbox_id:
-                    each.note_end()
-                    return each
-            raise UnknownSandboxError(sandbox_id)
-
-        return in_background(work)
+    def _found(self, sandbox_id: str) -> ContainerSandbox | None:
+        found = self._engine.containers(f"{ID_LABEL}={sandbox_id}")
+        return self._seen(found[0]) if found else None
 
     def _seen(self, found: dict[str, Any]) -> ContainerSandbox:
         return ContainerSandbox(self._engine, None, describe(found))
@@ -246,17 +230,3 @@ class ContainersClient:
                 self._engine.api.ping()
 
         return in_background(work)
-
-    def abandon(self) -> None:
-        self._own.clear()
-
-    def close(self, timeout_seconds: float) -> None:
-        def stop_all() -> None:
-            for each in [each.stop() for each in self._own]:
-                each.result()
-
-        try:
-            answer_within(timeout_seconds, stop_all)
-        except TookTooLong as error:
-            raise InfrastructureError("the sandboxes of this process did not end in time") from error
-        self._own.clear()

@@ -22,7 +22,7 @@ from sandrl.sandboxes.providers.containers.engine import (
     TAG_LABEL,
     Engine,
 )
-from sandrl.sandboxes.providers.programs import HostedSandbox
+from sandrl.sandboxes.providers.programs import HostedSandbox, number_of
 from sandrl.sandboxes.providers.protocol import SandboxInfo
 
 _EXIT_SECONDS = 5.0
@@ -62,17 +62,10 @@ def describe(found: Mapping[str, Any]) -> SandboxInfo:
         status=(_STATUSES | _ENDING).get(state, "terminated"),
         tags=tuple(name.removeprefix(TAG_LABEL) for name in labels if name.startswith(TAG_LABEL)),
         created_at=datetime.fromtimestamp(created, UTC),
-        max_lifetime_seconds=_number(labels.get(LIFETIME_LABEL)),
+        max_lifetime_seconds=number_of(labels.get(LIFETIME_LABEL)),
         image=labels.get(IMAGE_LABEL, ""),
         resources=(("memory", str(labels.get(MEMORY_LABEL, ""))),),
     )
-
-
-def _number(text: str | None) -> float:
-    try:
-        return float(text or 0)
-    except ValueError:
-        return 0.0  # somebody else's label
 
 
 class ContainerSandbox(HostedSandbox):

@@ -16,10 +16,9 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
 
-from sandrl.deadlines import TookTooLong, answer_within, in_background
-from sandrl.errors import AuthenticationError, InfrastructureError, UnknownSandboxError, UsageError
+from sandrl.deadlines import in_background
+from sandrl.errors import AuthenticationError, UsageError
 from sandrl.events import Emit, ignore
 from sandrl.extras import require
 from sandrl.runtime import limits
@@ -45,21 +44,23 @@ from sandrl.sandboxes.providers.kubernetes.manifests import (
     template_problem,
 )
 from sandrl.sandboxes.providers.kubernetes.pods import PodSandbox
-from sandrl.sandboxes.providers.protocol import Connection, Need, Packages, Sandbox, SandboxInfo
+from sandrl.sandboxes.providers.programs import HostedClient
+from sandrl.sandboxes.providers.protocol import Connection, Need, Packages, SandboxInfo
 from sandrl.sandboxes.shape import USUAL, Shape
 from sandrl.settings import RuntimeKind, Settings
 
 IMAGE = "python:3.11"
 CONCURRENCY = 8
 
+_KINDS = (("Sandbox", SANDBOXES), ("SandboxClaim", CLAIMS))
 _IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class KubernetesProvider:
     """The runtime of one namespace of a cluster."""
 
-    summary: ClassVar[str] = "pods of a Kubernetes cluster run the sandboxes"
-    needs: ClassVar[frozenset[Need]] = frozenset()
+    summary: str = "pods of a Kubernetes cluster run the sandboxes"
+    needs: frozenset[Need] = frozenset()
 
     def connect(
         self,
@@ -201,13 +202,15 @@ class KubernetesConnection(Connection):
         return KubernetesClient(self, tuple(tags), max_lifetime_seconds or limits.MAX_LIFETIME_SECONDS)
 
 
-class KubernetesClient:
+class KubernetesClient(HostedClient):
+    lists_ended = True
+
     def __init__(self, connection: KubernetesConnection, tags: tuple[str, ...], lifetime_seconds: float) -> None:
+        super().__init__()
         self._connection = connection
         self._cluster = connection.cluster
         self._tags = tags
         self._lifetime_seconds = lifetime_seconds
-        self._own: list[PodSandbox] = []
 
     def create(self, tags: Sequence[str], cells: int = 0, shape: Shape = USUAL) -> PodSandbox:
         connection = self._connection
@@ -248,34 +251,19 @@ class KubernetesClient:
         self._own.append(sandbox)
         return sandbox
 
-    def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
-        def work() -> list[Sandbox]:
-            found = [
-                self._seen({"kind": kind} | each)
-                for kind, path in (("Sandbox", SANDBOXES), ("SandboxClaim", CLAIMS))
-                for each in self._cluster.list(path, has_labels(tags))
-            ]
-            there = {each.id for each in found}
-            gone = [each for each in self._own if each.id and each.id not in there and {*tags} <= {*each.info.tags}]
-            for each in gone:
-                each.note_end()
-            return [*(each for each in found if ended or not each.info.has_ended), *(gone if ended else ())]
+    def _listed(self, tags: Sequence[str]) -> Sequence[PodSandbox]:
+        return [
+            self._seen({"kind": kind} | each)
+            for kind, path in _KINDS
+            for each in self._cluster.list(path, has_labels(tags))
+        ]
 
-        return in_background(work)
-
-    def get(self, sandbox_id: str) -> Future[Sandbox]:
-        def work() -> Sandbox:
-            for kind, path in (("Sandbox", SANDBOXES), ("SandboxClaim", CLAIMS)):
-                found = self._cluster.find(path, sandbox_id)
-                if found is not None:
-                    return self._seen({"kind": kind} | found)
-            for each in self._own:
-                if each.id == sandbox_id:
-                    each.note_end()
-                    return each
-            raise UnknownSandboxError(sandbox_id)
-
-        return in_background(work)
+    def _found(self, sandbox_id: str) -> PodSandbox | None:
+        for kind, path in _KINDS:
+            found = self._cluster.find(path, sandbox_id)
+            if found is not None:
+                return self._seen({"kind": kind} | found)
+        return None
 
     def _seen(self, found: dict[str, object]) -> PodSandbox:
         return PodSandbox(self._cluster, None, describe(found), found)
@@ -285,20 +273,6 @@ class KubernetesClient:
             self._cluster.list(SANDBOXES, has_labels(["none"]))
 
         return in_background(work)
-
-    def abandon(self) -> None:
-        self._own.clear()
-
-    def close(self, timeout_seconds: float) -> None:
-        def stop_all() -> None:
-            for each in [each.stop() for each in self._own]:
-                each.result()
-
-        try:
-            answer_within(timeout_seconds, stop_all)
-        except TookTooLong as error:
-            raise InfrastructureError("the sandboxes of this process did not end in time") from error
-        self._own.clear()
 
 
 PROVIDER = KubernetesProvider()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sandrl.sandboxes.providers.programs import number_of
 from sandrl.sandboxes.providers.protocol import SandboxInfo
 
 TAG_LABEL = "tag.sandrl/"
@@ -207,7 +208,7 @@ def describe(found: Mapping[str, Any]) -> SandboxInfo:
     status = "running" if ready.get("status") == "True" else _REASONS.get(ready.get("reason", ""), "pending")
     if metadata.get("deletionTimestamp"):
         status = "terminating"
-    tags = sorted((name for name in labels if name.startswith(TAG_LABEL)), key=lambda name: _number(labels[name]))
+    tags = sorted((name for name in labels if name.startswith(TAG_LABEL)), key=lambda name: number_of(labels[name]))
     return SandboxInfo(
         id=metadata["name"],
         status=status,
@@ -215,7 +216,7 @@ def describe(found: Mapping[str, Any]) -> SandboxInfo:
         tags=tuple(name.removeprefix(TAG_LABEL) for name in tags),
         created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
         started_at=datetime.fromisoformat(ready["lastTransitionTime"]) if status == "running" else None,
-        max_lifetime_seconds=_number(notes.get(_LIFETIME)),
+        max_lifetime_seconds=number_of(notes.get(_LIFETIME)),
         image=str(notes.get(_IMAGE, "")),
         resources=(("memory", str(notes.get(_MEMORY, ""))),),
     )
@@ -224,13 +225,6 @@ def describe(found: Mapping[str, Any]) -> SandboxInfo:
 def has_labels(tags: Iterable[str]) -> list[str]:
     """The selectors of the sandboxes of sandrl that have all these tags."""
     return [*("=".join(each) for each in _OWN_LABEL.items()), *(f"{TAG_LABEL}{tag}" for tag in tags)]
-
-
-def _number(text: str | None) -> float:
-    try:
-        return float(text or 0)
-    except ValueError:
-        return 0.0  # somebody else's
 
 
 def _time(at: datetime) -> str:
